@@ -132,6 +132,7 @@ import numpy as np
 
 from keras_attention import callbacks, models
 from keras_attention.datasets import DataNotFoundError, babi, triples
+from keras_attention.text import EntityLinker, UnknownEntityError
 
 SIZES = {1: (64, 128, 256, 512), 2: (128, 256, 512)}  # facts of a memory, by hops
 DOUBT = 0.2  # below this probability, the words ask for other relations
@@ -206,13 +207,13 @@ def read_questions(knowledge):
         questions = triples.load_questions(arguments.training)
     except (DataNotFoundError, ValueError) as error:
         sys.exit(str(error))
-    linker = triples.EntityLinker(knowledge.entities)
+    linker = EntityLinker(knowledge.entities)
     used = []
     for number, question in enumerate(questions, 1):
         where = f"note: {arguments.training}, question {number} is not used: "
         try:
             entity = linker.link(question.text).entity
-        except triples.UnknownEntityError as error:
+        except UnknownEntityError as error:
             print(f"{where}{error}")
             continue
         unknown = [name for name in question.answers if name not in knowledge]
@@ -242,7 +243,7 @@ class Session:
         self.knowledge = knowledge
         self.memory = memory
         self.hops = hops
-        self.linker = triples.EntityLinker(knowledge.entities)
+        self.linker = EntityLinker(knowledge.entities)
 
     def vectorize(self, questions):
         return triples.vectorize(
@@ -270,7 +271,7 @@ def train(knowledge, own):
         generate(arguments.count, seed + 1, 0.3),
         generate(300, seed + 2),
     )
-    linker = triples.EntityLinker(knowledge.entities)
+    linker = EntityLinker(knowledge.entities)
     vocabulary = triples.question_vocabulary([*known, *own], linker)
     repeated = own * max(1, len(made) // (4 * len(own))) if own else []
     keras.utils.set_random_seed(seed)
@@ -328,7 +329,7 @@ def answer(session, text):
     with noted():
         try:
             link = session.linker.link(text)
-        except triples.UnknownEntityError as error:
+        except UnknownEntityError as error:
             print(error)
             return
         vectors = session.vectorize([triples.Question(text)])

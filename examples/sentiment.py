@@ -63,7 +63,7 @@ import numpy as np
 import keras_attention
 from keras_attention import models, visualization
 from keras_attention.datasets import sentences
-from keras_attention.datasets.vocabulary import UNKNOWN
+from keras_attention.text.vocabulary import UNKNOWN
 
 CLASSES = ("bad", "good")
 LONGEST = 32  # maximum number of words of a training sentence

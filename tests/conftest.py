@@ -26,7 +26,7 @@ BACKEND = keras.config.backend()
 # They compile nothing, so they run every test without a marker.
 EAGER = ("torch", "numpy")
 COMPILING = ("jax", "tensorflow")
-ALL_BACKENDS = ("interop", "text")  # folders whose tests start other backends
+ALL_BACKENDS = ("interop", "tensorflow_text")  # folders: tests start other backends
 BOUND = {"torch": 5.0, "numpy": 5.0, "jax": 60.0, "tensorflow": 60.0}  # CPU seconds
 BETWEEN = 100  # tests
 MOST = 30_000  # mappings of memory

@@ -5,8 +5,8 @@ import numpy as np
 
 from keras_attention import layers, models
 from keras_attention.datasets import babi
-from keras_attention.datasets.vocabulary import Vocabulary
 from keras_attention.presets import preprocessors
+from keras_attention.text import Vocabulary
 
 TEXTS = [
     "The children are playing in the garden .",

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import graphlib
 import importlib
 import inspect
 import io
@@ -42,7 +43,9 @@ ORDER = [
 ]
 # `from_preset` and `save_to_preset` import the presets when they are called.
 EXCEPTIONS = {("models/base/configured_model.py", "presets")}
-APART = {"datasets", "visualization"}  # use nothing of the package but themselves
+# Use nothing of the package but themselves and what is named.
+APART = {"text": (), "datasets": ("text",), "visualization": ()}
+EXTRAS = "text/tensorflow_text"  # needs TensorFlow Text
 WHEN_ASKED = {
     "text",
     "datasets",
@@ -134,20 +137,47 @@ def test_imports_point_the_right_way(path):
         where = f"{path.relative_to(PACKAGE)}:{line} imports {module}"
         if parts[0] == "keras_attention" and len(parts) > 1 and parts[1] != "version":
             target = parts[1]
-            if here in APART:
-                assert target == here, f"{where}: {here}/ stands alone"
-            elif target != here:
+            if here in APART and not name_of(path).startswith(EXTRAS):
+                assert target in (here, *APART[here]), f"{where}: {here}/ stands alone"
+            if target != here:
                 assert target in ORDER, f"{where}: no such room"
                 before = ORDER.index(target) < ORDER.index(here)
                 before |= (name_of(path), target) in EXCEPTIONS
                 assert before, f"{where}: wrong way"
-                assert target != "text", f"{where}: wants extras"
+                wants_extras = parts[1:3] == EXTRAS.split("/")
+                assert not wants_extras, f"{where}: wants extras"
         in_kernels = "kernels" in path.parts
         if parts[0] in BACKENDS:
-            assert in_kernels or here == "text", f"{where}: a backend"
+            may = in_kernels or name_of(path).startswith(EXTRAS)
+            assert may, f"{where}: a backend"
         assert parts[:2] != ["keras", "src"] or in_kernels, f"{where}: private Keras"
         if here == "visualization":
             assert parts[0] != "keras", f"{where}: pictures see arrays alone"
+
+
+def imported(path, modules):
+    """The modules of `modules` that a file imports, also in its functions."""
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = [n if n in modules else node.module for n in names]
+        else:
+            continue
+        yield from modules.keys() & {*names}
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    modules = {}
+    for path in FILES:
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        modules[".".join(parts).removesuffix(".__init__")] = path
+    graph = {name: imported(path, modules) for name, path in modules.items()}
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail(" is imported by ".join(error.args[1]))
 
 
 @in_each_room
@@ -174,7 +204,7 @@ def test_folders_of_a_room_point_the_right_way(path):
 
 
 def test_the_rest_is_imported_when_asked_for():
-    """`import keras_attention` brings no data, no pictures and no TensorFlow Text."""
+    """`import keras_attention` brings no data, no pictures and no vocabularies."""
     for module, line in imports(PACKAGE / "__init__.py"):
         target = module.split(".")[1:2]
         assert not WHEN_ASKED & {*target}, f"__init__.py:{line} imports {module}"
@@ -209,7 +239,7 @@ def test_a_file_is_one_room(path):
     text = path.read_text("utf-8")
     assert len(text.splitlines()) <= 400
     assert lines_of_code(text) <= 300
-    if "kernels" not in path.parts and room(path) != "text":
+    if "kernels" not in path.parts and not name_of(path).startswith(EXTRAS):
         assert "config.backend()" not in text, "asks which backend runs"
         assert "backend.backend()" not in text, "asks which backend runs"
     for number, line in enumerate(text.splitlines(), 1):

@@ -1,16 +1,22 @@
 """Tests of the attention maps and energies in the files of TensorBoard."""
 
+import io
 import struct
-import zlib
+import sys
 
 import keras
 import numpy as np
 import pytest
 from calling import needs_training
 
+pytest.importorskip("tensorboard", reason="the extra `tensorboard` is not installed")
+import PIL.Image
+from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
+from tensorboard.compat.proto import event_pb2
+
 from keras_attention import layers, ops, record_attention
 from keras_attention.callbacks import TensorBoardAttention
-from keras_attention.callbacks.event_file import EventFile, png
+from keras_attention.callbacks.event_file import EventFile
 
 pytestmark = needs_training
 
@@ -43,10 +49,9 @@ def records(path):
 
 def events(folder):
     """The events of the only file in a folder, parsed by TensorBoard."""
-    proto = pytest.importorskip("tensorboard.compat.proto.event_pb2")
     (path,) = (folder / "attention").iterdir()
     assert "tfevents" in path.name
-    found = [proto.Event.FromString(record) for record in records(path)]
+    found = [event_pb2.Event.FromString(record) for record in records(path)]
     assert found[0].file_version == "brain.Event:2"
     return found[1:]
 
@@ -67,16 +72,10 @@ def values_of(event):
 
 
 def pixels_of(file):
-    """Decodes a PNG file as `png` writes it, by the specification."""
-    assert file[:16] == b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
-    width, height, *kind = struct.unpack(">2I5B", file[16:29])
-    assert kind == [8, 0, 0, 0, 0]
-    (size,) = struct.unpack(">I", file[33:37])
-    assert file[37:41] == b"IDAT"
-    rows = np.frombuffer(zlib.decompress(file[41 : 41 + size]), "uint8")
-    rows = rows.reshape(height, width + 1)
-    assert not rows[:, 0].any()
-    return rows[:, 1:]
+    """Decodes a grey PNG file."""
+    image = PIL.Image.open(io.BytesIO(file))
+    assert (image.format, image.mode) == ("PNG", "L")
+    return np.asarray(image)
 
 
 def cells(image, heads, size):
@@ -189,22 +188,27 @@ def test_small_weights_can_be_black(tmp_path):
     assert not cells(values_of(*events(tmp_path))["attention/pool"][0], 1, 1).any()
 
 
-def test_records_have_the_checksums_of_the_format(tmp_path):
+def test_tensorboard_reads_the_file(tmp_path):
+    """Its loader checks the checksum of each record."""
     file = EventFile(tmp_path)
-    file.write(300, {}, {"loss": 0.5})
-    data = file.path.read_bytes()
-    # CRC-32C of "123456789" is E3069283 (RFC 3720); the mask is that of record files.
-    from keras_attention.callbacks.event_file import _masked_checksum
-
-    rotated = (0xE3069283 >> 15 | 0xE3069283 << 17) & 0xFFFFFFFF
-    masked = (rotated + 0xA282EAD8) & 0xFFFFFFFF
-    assert _masked_checksum(b"123456789") == struct.pack("<I", masked)
-    assert data[8:12] == _masked_checksum(data[:8])
-
-
-def test_an_image_survives_its_file():
+    assert not file.path.exists()
     pixels = np.arange(35, dtype="uint8").reshape(5, 7)
-    assert (pixels_of(png(pixels)) == pixels).all()
+    file.write(300, {"map": [pixels, pixels]}, {"loss": 0.5})
+    file.write(301, {}, {"loss": 0.25})
+    assert EventFile(tmp_path).path != file.path
+    _, first, last = RawEventFileLoader(str(file.path)).Load()
+    first, last = map(event_pb2.Event.FromString, (first, last))
+    assert (first.step, last.step) == (300, 301)
+    values = values_of(first)
+    assert values["loss"] == 0.5
+    for image in values["map"]:
+        np.testing.assert_array_equal(image, pixels)
+
+
+def test_without_tensorboard_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboard.compat.proto.event_pb2", None)
+    with pytest.raises(ImportError, match=r"keras-attention-family\[tensorboard\]"):
+        TensorBoardAttention(np.zeros((1, T, D)))
 
 
 @pytest.mark.parametrize(

@@ -1,24 +1,20 @@
-"""Writes files that TensorBoard reads, without TensorFlow or TensorBoard.
-
-A file is a sequence of records: the length, its checksum, an `Event` as a protocol
-buffer, its checksum. The numbers of the fields are those of TensorBoard's event.proto,
-summary.proto and tensor.proto.
-"""
+"""Writes images and scalars into a file of events, by TensorBoard's own writer."""
 
 from __future__ import annotations
 
+import io
+import itertools
 import os
 import socket
-import struct
 import time
-import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import count
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-_files = count()  # two files of a process within a second have different names
+_files = itertools.count()  # two files of a process within a second have other names
 
 
 class EventFile:
@@ -26,9 +22,23 @@ class EventFile:
 
     Args:
         folder: the folder. TensorBoard shows it as a run.
+
+    Raises:
+        ImportError: TensorBoard is not installed; the message names the extra.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
+        try:
+            self._events = import_module("tensorboard.compat.proto.event_pb2")
+            self._summaries = import_module("tensorboard.compat.proto.summary_pb2")
+            self._writers = import_module("tensorboard.summary.writer.record_writer")
+            self._pictures = import_module("PIL.Image")
+        except ImportError as error:
+            raise ImportError(
+                "`TensorBoardAttention` needs TensorBoard, which comes with the extra "
+                "`tensorboard`: python -m pip install "
+                f'"keras-attention-family[tensorboard]". Received: {error}'
+            ) from error
         parts = int(time.time()), socket.gethostname(), os.getpid(), next(_files)
         name = ".".join(map(str, ("events.out.tfevents", *parts)))
         self.path = Path(folder) / name
@@ -46,90 +56,36 @@ class EventFile:
             images: from each tag to grey images (height, width) uint8, one per sample.
             scalars: from each tag to a number.
         """
-        values = [_image(tag, pixels) for tag, pixels in images.items()]
+        values = [self._image(tag, pixels) for tag, pixels in images.items()]
         values += [
-            _bytes(1, tag.encode()) + _tag(2, 5) + struct.pack("<f", value)
+            self._summaries.Summary.Value(tag=tag, simple_value=value)
             for tag, value in scalars.items()
         ]
-        summary = b"".join(_bytes(1, value) for value in values)
-        event = _tag(2, 0) + _varint(step) + _bytes(5, summary)
-        start = b""
+        summary = self._summaries.Summary(value=values)
+        events = [self._events.Event(wall_time=time.time(), step=step, summary=summary)]
         if not self.path.exists():
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            start = _record(_wall_time() + _bytes(3, b"brain.Event:2"))
+            version = {"file_version": "brain.Event:2"}
+            events.insert(0, self._events.Event(wall_time=time.time(), **version))
         with self.path.open("ab") as file:
-            file.write(start + _record(_wall_time() + event))
+            writer = self._writers.RecordWriter(file)
+            for event in events:
+                writer.write(event.SerializeToString())
 
+    def _image(self, tag: str, images: Sequence[np.ndarray]) -> Any:
+        """Returns a `Summary.Value` of the images plugin: width, height, PNG files."""
+        height, width = images[0].shape
+        value = self._summaries.Summary.Value(tag=tag)
+        strings = [str(width).encode(), str(height).encode(), *map(self._png, images)]
+        value.tensor.string_val.extend(strings)
+        value.tensor.dtype = 7  # DT_STRING
+        value.tensor.tensor_shape.dim.add(size=len(strings))
+        value.metadata.plugin_data.plugin_name = "images"
+        value.metadata.data_class = self._summaries.DATA_CLASS_BLOB_SEQUENCE
+        return value
 
-def png(pixels: np.ndarray) -> bytes:
-    """Encodes a grey image (height, width) uint8 as a PNG file."""
-    height, width = pixels.shape
-    header = struct.pack(">2I5B", width, height, 8, 0, 0, 0, 0)
-    rows = np.pad(pixels, ((0, 0), (1, 0)))  # each row begins with the filter "none"
-    data = zlib.compress(rows.tobytes())
-    chunks = (b"IHDR", header), (b"IDAT", data), (b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(content))
-        + kind
-        + content
-        + struct.pack(">I", zlib.crc32(kind + content))
-        for kind, content in chunks
-    )
-
-
-def _image(tag: str, images: Sequence[np.ndarray]) -> bytes:
-    """A `Summary.Value` for the images plugin: width, height and PNG files."""
-    height, width = images[0].shape
-    strings = [str(width).encode(), str(height).encode(), *map(png, images)]
-    shape = _bytes(2, _tag(1, 0) + _varint(len(strings)))
-    tensor = _tag(1, 0) + _varint(7) + _bytes(2, shape)  # 7: a tensor of strings
-    tensor += b"".join(_bytes(8, string) for string in strings)
-    plugin = _bytes(1, b"images")
-    metadata = _bytes(1, plugin) + _tag(4, 0) + _varint(3)  # 3: a sequence of blobs
-    return _bytes(1, tag.encode()) + _bytes(8, tensor) + _bytes(9, metadata)
-
-
-def _wall_time() -> bytes:
-    return _tag(1, 1) + struct.pack("<d", time.time())
-
-
-def _tag(field: int, wire_type: int) -> bytes:
-    return _varint(field << 3 | wire_type)
-
-
-def _bytes(field: int, content: bytes) -> bytes:
-    return _tag(field, 2) + _varint(len(content)) + content
-
-
-def _varint(number: int) -> bytes:
-    """Seven bits per byte, the lowest first; the high bit is set if more follow."""
-    found = bytearray()
-    while number > 127:
-        found.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*found, number])
-
-
-def _record(data: bytes) -> bytes:
-    length = struct.pack("<Q", len(data))
-    return length + _masked_checksum(length) + data + _masked_checksum(data)
-
-
-def _checksum_table() -> Iterable[int]:
-    for number in range(256):
-        for _ in range(8):
-            number = number >> 1 ^ (0x82F63B78 if number & 1 else 0)
-        yield number
-
-
-_TABLE = tuple(_checksum_table())
-
-
-def _masked_checksum(data: bytes) -> bytes:
-    """The CRC-32C of the data, rotated and shifted as record files have it."""
-    checksum = 0xFFFFFFFF
-    for byte in data:
-        checksum = _TABLE[(checksum ^ byte) & 255] ^ checksum >> 8
-    checksum ^= 0xFFFFFFFF
-    rotated = checksum >> 15 | checksum << 17 & 0xFFFFFFFF
-    return struct.pack("<I", rotated + 0xA282EAD8 & 0xFFFFFFFF)
+    def _png(self, pixels: np.ndarray) -> bytes:
+        """Encodes a grey image (height, width) uint8 as a PNG file."""
+        file = io.BytesIO()
+        self._pictures.fromarray(pixels).save(file, "PNG")
+        return file.getvalue()

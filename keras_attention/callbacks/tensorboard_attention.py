@@ -33,9 +33,9 @@ class TensorBoardAttention(keras.callbacks.Callback):
     - `energy/…/first` and `energy/…/last`, scalars: the mean energy of the samples'
       states before the first and after the last update step.
 
-    The callback writes the files itself, on each backend, without TensorFlow and
-    TensorBoard. To view them, install the extra `tensorboard` and run `tensorboard
-    --logdir logs`. `keras.callbacks.TensorBoard` may use the same folder.
+    The callback works on each backend, without TensorFlow. It needs the extra
+    `tensorboard`. To view the files, run `tensorboard --logdir logs`.
+    `keras.callbacks.TensorBoard` may use the same folder.
 
     Args:
         inputs: sample inputs, as for `model(inputs)`. Each attention layer stores its
@@ -53,6 +53,7 @@ class TensorBoardAttention(keras.callbacks.Callback):
         cell_size: pixels per weight, in each direction.
 
     Raises:
+        ImportError: TensorBoard is not installed; the message names the extra.
         ValueError: for an unknown `update_freq`, a size or weight that is not positive;
             in `fit`, if the model calls no attention layer, or `layers` has a path that
             was not called.
@@ -138,7 +139,7 @@ class TensorBoardAttention(keras.callbacks.Callback):
         }
         scalars = {}
         for path, samples in energies.items():
-            images[f"energy/{path}"] = [self._image(_lightness(one)) for one in samples]
+            images[f"energy/{path}"] = [self._image(_lightness(e)) for e in samples]
             scalars[f"energy/{path}/first"] = float(np.mean(samples[..., 0]))
             scalars[f"energy/{path}/last"] = float(np.mean(samples[..., -1]))
         self._file.write(step, images, scalars)
@@ -159,15 +160,15 @@ class TensorBoardAttention(keras.callbacks.Callback):
                 raise ValueError(
                     f"`layers` must be paths of {sorted(maps)}. Received: {chosen!r}"
                 )
-        found = (
-            {
-                path: one[: self.max_samples].astype("float32")
-                for path, one in recorded.items()
-                if self.layers is None or any(_is_within(path, n) for n in self.layers)
-            }
-            for recorded in (maps, energies)
-        )
-        return next(found), next(found)
+        return self._chosen(maps), self._chosen(energies)
+
+    def _chosen(self, recorded: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Returns the samples of the chosen layers."""
+        return {
+            path: samples[: self.max_samples].astype("float32")
+            for path, samples in recorded.items()
+            if self.layers is None or any(_is_within(path, n) for n in self.layers)
+        }
 
     def _image(self, lightness: np.ndarray) -> np.ndarray:
         """Draws numbers from 0, black, to 1, white: (S,), (T, S) or (..., T, S)."""

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.datasets import mnist
-from keras_attention.datasets.vocabulary import END, START, Vocabulary
+from keras_attention.text.vocabulary import END, START, Vocabulary
 
 RELATIONS = ("left of", "above", "alone")
 VOCABULARY = Vocabulary(["a", "left", "of", "above", *"0123456789"])

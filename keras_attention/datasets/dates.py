@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.datasets.translation import vectors
-from keras_attention.datasets.vocabulary import Vocabulary
+from keras_attention.text.vocabulary import Vocabulary
 
 FIRST = datetime.date(1950, 1, 1)
 LAST = datetime.date(2049, 12, 31)

@@ -6,7 +6,6 @@ downloads it into the cache. `read_members` reads files out of a tar archive wit
 unpacking it.
 """
 
-import codecs
 import gzip
 import hashlib
 import http.client
@@ -311,26 +310,6 @@ def _chunks(path: str | os.PathLike[str], unpacked: bool) -> Iterator[bytes]:
     with gzip.open(path) if unpacked else open(path, "rb") as file:
         while chunk := file.read(CHUNK):
             yield chunk
-
-
-def decode_text(content: bytes, source: str | os.PathLike[str]) -> str:
-    """Decodes UTF-8 text, without a byte order mark at its beginning.
-
-    Args:
-        content: The bytes.
-        source: The name of the text in the error message, such as its path.
-
-    Raises:
-        ValueError: The bytes are not UTF-8; the message gives `source` and the line.
-    """
-    try:
-        return content.removeprefix(codecs.BOM_UTF8).decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ValueError(
-            f"{source}, line {line}: not UTF-8 text ({error}). Convert the file to "
-            "UTF-8, or get it again."
-        ) from error
 
 
 def whole_number(text: str) -> int | None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from keras_attention.datasets import files
 from keras_attention.datasets.triples.knowledge import read_lines
-from keras_attention.datasets.vocabulary import PADDING, Vocabulary, tokenize
+from keras_attention.text.vocabulary import PADDING, Vocabulary, tokenize
 
 __all__ = [
     "Sentence",

@@ -18,7 +18,7 @@ from keras_attention.explore.tabs import (
     translation,
 )
 from keras_attention.explore.worker import Worker
-from keras_attention.visualization.html import page as html_page
+from keras_attention.visualization.html import template as html_template
 
 TABS = (
     ("Story", story),
@@ -79,10 +79,10 @@ def appearance() -> dict[str, Any]:
     theme = gr.themes.Default(
         primary_hue="blue", font=_SYSTEM, font_mono=("ui-monospace", "monospace")
     )
-    template = json.dumps(html_page.template()).replace("<", "\\u003c")
+    template = json.dumps(html_template.template()).replace("<", "\\u003c")
     head = (
         '<script type="application/json" id="attention-view-template">'
-        f"{template}</script>\n<script>{html_page.script()}</script>"
+        f"{template}</script>\n<script>{html_template.script()}</script>"
     )
     return {
         "theme": theme,

@@ -1,19 +1,34 @@
-"""Small trained networks, and how each was trained."""
+"""Small trained networks, their preprocessors, and how well each network does.
 
-from keras_attention.presets.folder import write
-from keras_attention.presets.preprocessor import Preprocessor
-from keras_attention.presets.preprocessors import (
-    BlankPreprocessor,
-    CaptionPreprocessor,
-    CharacterPreprocessor,
-    ClassificationPreprocessor,
-    CompletionPreprocessor,
-    FactPreprocessor,
-    RoutePreprocessor,
-    StoryPreprocessor,
-    TranslationPreprocessor,
-)
-from keras_attention.presets.shipped import card, load, names
+Modules are imported when their names are used: the preprocessors need the data sets.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from keras_attention.models.base.preprocessor import Preprocessor
+    from keras_attention.models.base.preset_folder import write
+    from keras_attention.presets.cards import card, load, names
+    from keras_attention.presets.preprocessors import (
+        BlankPreprocessor,
+        CaptionPreprocessor,
+        CharacterPreprocessor,
+        ClassificationPreprocessor,
+        CompletionPreprocessor,
+        FactPreprocessor,
+        RoutePreprocessor,
+        StoryPreprocessor,
+        TranslationPreprocessor,
+    )
+
+_MODULES = {
+    "Preprocessor": "keras_attention.models.base.preprocessor",
+    "write": "keras_attention.models.base.preset_folder",
+    **dict.fromkeys(("card", "load", "names"), "keras_attention.presets.cards"),
+}
 
 __all__ = [
     "BlankPreprocessor",
@@ -31,3 +46,14 @@ __all__ = [
     "names",
     "write",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _MODULES.get(name, "keras_attention.presets.preprocessors")
+    return getattr(importlib.import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 
-from keras_attention.presets import shipped
+from keras_attention.presets import cards
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,13 +25,13 @@ def main(arguments: list[str] | None = None) -> int:
     commands.add_parser("card").add_argument("name")
     args = parser.parse_args(arguments)
     if args.command == "list":
-        for name in shipped.names():
-            card = shipped.card(name)
+        for name in cards.names():
+            card = cards.card(name)
             figures = ", ".join(f"{k} {v:g}" for k, v in card["figures"].items())
             print(f"{name:28} {card['class']:22} {figures}")
         return 0
     try:
-        card = shipped.card(args.name)
+        card = cards.card(args.name)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1

@@ -1,32 +1,64 @@
-"""String inputs and outputs for models, with TensorFlow Text and KerasHub.
+"""Vocabularies, names in questions, and strings in and out of models.
 
-The main package does not import this module. It needs the extra `text`:
-`python -m pip install "keras-attention-family[text]"`.
+The names below that need TensorFlow Text are imported when they are used; see
+`keras_attention.text.tensorflow_text`. The others need no backend.
 
 ```python
-from keras_attention.datasets import translation
-from keras_attention.text import Subwords, export_translator, translate
+from keras_attention.text import EntityLinker, Vocabulary
 
-pairs = translation.load("multi30k", "train")
-english = Subwords.from_sentences([pair.source for pair in pairs], size=4000)
-german = Subwords.from_sentences([pair.target for pair in pairs], size=6000)
-inputs, labels = translation.vectorize(pairs, english, german)
-...
-translate(model, english, german, ["A dog runs."], sampler="beam")
-export_translator(model, english, german, "translator")  # on TensorFlow
+vocabulary = Vocabulary.from_sentences(["A dog runs.", "A cat."])
+vocabulary.encode("A dog.")                # [5, 7, 4]
+EntityLinker(["Heat", "Ali"]).link("who directed heat").entity  # "Heat"
 ```
 """
 
-from keras_attention.text.completer import complete, export_completer
-from keras_attention.text.masking import TokenMasking
-from keras_attention.text.subwords import Subwords
-from keras_attention.text.translator import export_translator, translate
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from keras_attention.text.linking import (
+    ENTITY,
+    AmbiguousEntityError,
+    EntityLinker,
+    Link,
+    UnknownEntityError,
+)
+from keras_attention.text.vocabulary import Vocabulary, tokenize
+
+if TYPE_CHECKING:
+    from keras_attention.text.tensorflow_text import (
+        Subwords,
+        TokenMasking,
+        complete,
+        export_completer,
+        export_translator,
+        translate,
+    )
 
 __all__ = [
+    "ENTITY",
+    "AmbiguousEntityError",
+    "EntityLinker",
+    "Link",
     "Subwords",
     "TokenMasking",
+    "UnknownEntityError",
+    "Vocabulary",
     "complete",
     "export_completer",
     "export_translator",
+    "tokenize",
     "translate",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from keras_attention.text import tensorflow_text
+
+    return getattr(tensorflow_text, name)
+
+
+def __dir__() -> list[str]:
+    return __all__

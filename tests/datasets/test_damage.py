@@ -25,7 +25,8 @@ from keras_attention.datasets import (
     triples,
 )
 from keras_attention.datasets.babi.vectors import Vocabulary as BabiVocabulary
-from keras_attention.datasets.vocabulary import Vocabulary
+from keras_attention.text import Vocabulary
+from keras_attention.text.encoding import decode_text
 
 CASES = 40  # of each kind of file
 STORY = "1 Mary went to the kitchen.\n2 Where is Mary?\tkitchen\t1\n" * 3
@@ -90,7 +91,7 @@ def saved(vocabulary, tmp_path):
 
 
 def babi_story(path):
-    return babi.parse(files.decode_text(path.read_bytes(), path), source=str(path))
+    return babi.parse(decode_text(path.read_bytes(), path), source=str(path))
 
 
 IDX = bytes((0, 0, 8, 3)) + struct.pack(">3I", 2, 3, 4) + bytes(24)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_attention.datasets import DamagedDataError, DataNotFoundError, flickr8k
-from keras_attention.datasets.vocabulary import Vocabulary
+from keras_attention.text import Vocabulary
 
 NAMES = ("1_a.jpg", "2_b.jpg", "3_c.jpg", "2_b.jpg.1")
 CAPTIONS = {

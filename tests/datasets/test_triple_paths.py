@@ -7,6 +7,7 @@ import pytest
 
 from keras_attention.datasets import triples
 from keras_attention.datasets.triples import Fact, Question
+from keras_attention.text import EntityLinker, UnknownEntityError
 
 TEXT = """\
 The Pond|painted_by|Ann Lee
@@ -103,14 +104,14 @@ def test_questions_for_a_reader(knowledge):
         Question("who painted [The Mill]", ("Nobody", "Ann Lee", "Ann Lee")),
         Question("who painted [The Moon]"),
     ]
-    linker = triples.EntityLinker(knowledge.entities)
+    linker = EntityLinker(knowledge.entities)
     vocabulary = triples.question_vocabulary(questions, linker)
     asked = triples.ask(questions, knowledge, vocabulary, linker, unknown="empty")
     vectors = triples.vectorize(questions, knowledge, vocabulary, unknown="empty")
     np.testing.assert_array_equal(asked.questions, vectors.inputs["question"])
     assert asked.starts.tolist() == [knowledge.index("The Mill"), -1]
     assert asked.answers == [[knowledge.index("Ann Lee")], []]
-    with pytest.raises(triples.UnknownEntityError, match=r"questions\[1\]: "):
+    with pytest.raises(UnknownEntityError, match=r"questions\[1\]: "):
         triples.ask(questions, knowledge, vocabulary)
     with pytest.raises(ValueError, match="`questions` must hold at least one"):
         triples.ask([], knowledge, vocabulary)

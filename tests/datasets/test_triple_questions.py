@@ -5,6 +5,7 @@ import pytest
 
 from keras_attention.datasets import triples
 from keras_attention.datasets.triples import phrases
+from keras_attention.text import EntityLinker
 
 TEXT = """\
 The Pond|painted_by|Ann Lee
@@ -99,7 +100,7 @@ def test_times_of_what_happened():
 def test_answers_are_the_ends_of_the_paths(knowledge, hops):
     made = triples.generate_questions(knowledge, 500, hops, seed=hops)
     assert len(made) == 500
-    linker = triples.EntityLinker(knowledge.entities)
+    linker = EntityLinker(knowledge.entities)
     seen = set()
     for question in made:
         entity = linker.link(question.text).entity
@@ -182,7 +183,7 @@ def test_extend(knowledge):
         triples.Question("who painted [The Mill]", ("Ann Lee",)),
         triples.Question("whom did [Ann Lee] teach", ("Bo Dahl",)),
     ]
-    linker = triples.EntityLinker(knowledge.entities)
+    linker = EntityLinker(knowledge.entities)
     vocabulary = triples.question_vocabulary(questions, linker)
     vectors = triples.vectorize(questions, knowledge, vocabulary, 8)
     memory = triples.path_memory(knowledge, 8)

@@ -9,6 +9,7 @@ from calling import needs_data
 
 from keras_attention.datasets import DamagedDataError, DataNotFoundError, triples
 from keras_attention.datasets.triples import Fact
+from keras_attention.text import ENTITY, EntityLinker, UnknownEntityError
 
 TEXT = """\
 The Pond|painted_by|Ann Lee
@@ -209,10 +210,10 @@ def test_what_a_knowledge_base_refuses(knowledge, call, message):
 
 
 def test_brackets_give_the_entity_away(knowledge):
-    linker = triples.EntityLinker(knowledge.entities)
+    linker = EntityLinker(knowledge.entities)
     link = linker.link("[The Mill], who painted it?")
     assert link == (
-        *("The Mill", (triples.ENTITY, "who", "painted", "it")),
+        *("The Mill", (ENTITY, "who", "painted", "it")),
         *("brackets", ()),
     )
     assert linker.link("What is [ The Mill ]").entity == "The Mill"
@@ -244,9 +245,9 @@ NAMES = [
     ],
 )
 def test_a_name_is_found(text, entity, others):
-    link = triples.EntityLinker(NAMES).link(text)
+    link = EntityLinker(NAMES).link(text)
     assert (link.entity, link.by, link.others) == (entity, "name", others)
-    assert link.words.count(triples.ENTITY) == 1
+    assert link.words.count(ENTITY) == 1
     assert len(link.words) == len(text.split()) - len(entity.split()) + 1
 
 
@@ -264,10 +265,10 @@ def test_a_name_is_found(text, entity, others):
     ],
 )
 def test_an_unknown_entity_is_said(knowledge, text, message):
-    linker = triples.EntityLinker(knowledge.entities)
-    with pytest.raises(triples.UnknownEntityError, match=message):
+    linker = EntityLinker(knowledge.entities)
+    with pytest.raises(UnknownEntityError, match=message):
         linker.link(text)
-    assert issubclass(triples.UnknownEntityError, ValueError)
+    assert issubclass(UnknownEntityError, ValueError)
 
 
 # The vectors
@@ -275,10 +276,10 @@ def test_an_unknown_entity_is_said(knowledge, text, message):
 
 def test_vectorize(knowledge):
     questions = triples.parse_questions(QUESTIONS)
-    linker = triples.EntityLinker(knowledge.entities)
+    linker = EntityLinker(knowledge.entities)
     vocabulary = triples.question_vocabulary(questions, linker)
     assert vocabulary.words == (
-        *("", "<unk>", triples.ENTITY, "did", "paint", "painted", "what", "who"),
+        *("", "<unk>", ENTITY, "did", "paint", "painted", "what", "who"),
     )
     vectors = triples.vectorize(questions, knowledge, vocabulary, 5, 2, linker)
     question, keys, values = vectors.inputs.values()
@@ -311,7 +312,7 @@ def test_vectorize(knowledge):
 def test_numbers_are_dealt_at_random(knowledge):
     questions = triples.parse_questions(QUESTIONS[: QUESTIONS.index("\n")]) * 50
     vocabulary = triples.question_vocabulary(
-        questions, triples.EntityLinker(knowledge.entities)
+        questions, EntityLinker(knowledge.entities)
     )
     runs = [
         triples.vectorize(questions, knowledge, vocabulary, 5, seed=seed)
@@ -329,10 +330,10 @@ def test_what_vectorize_leaves_out_is_said(knowledge):
         triples.Question("who painted The Mill", ("Nobody",)),
         triples.Question("who taught [Bo Dahl]"),
     ]
-    linker = triples.EntityLinker(knowledge.entities)
+    linker = EntityLinker(knowledge.entities)
     vocabulary = triples.question_vocabulary(questions, linker)
     arguments = (questions, knowledge, vocabulary, 2, 1, linker)
-    with pytest.raises(triples.UnknownEntityError, match=r"questions\[2\]: .*The Moon"):
+    with pytest.raises(UnknownEntityError, match=r"questions\[2\]: .*The Moon"):
         triples.vectorize(*arguments)
     with pytest.warns(UserWarning, match=r"1 of 5 questions .* memory_size=2 facts"):
         vectors = triples.vectorize(*arguments, unknown="empty")
@@ -360,7 +361,7 @@ def test_what_vectorize_leaves_out_is_said(knowledge):
 def test_what_vectorize_refuses(knowledge, arguments, message):
     questions = triples.parse_questions(QUESTIONS)
     vocabulary = triples.question_vocabulary(
-        questions, triples.EntityLinker(knowledge.entities)
+        questions, EntityLinker(knowledge.entities)
     )
     given = {"questions": questions, "knowledge": knowledge, "vocabulary": vocabulary}
     with pytest.raises(ValueError, match=message):
@@ -426,12 +427,12 @@ def test_real_files():
     assert len(questions) == 9947
     questions = questions[::10]
     assert len(triples.load_metaqa(1, "dev")) == 9992
-    linker = triples.EntityLinker(knowledge.entities)
+    linker = EntityLinker(knowledge.entities)
     right = 0
     for question in questions:
         marked = linker.link(question.text)
         assert marked.by == "brackets"
-        with contextlib.suppress(triples.UnknownEntityError):
+        with contextlib.suppress(UnknownEntityError):
             bare = linker.link(question.text.replace("[", "").replace("]", ""))
             right += bare == marked._replace(by="name", others=bare.others)
     assert right / len(questions) > 0.995  # other names are missing in the file

@@ -34,7 +34,7 @@ LANES = ("torch", "jax", "tensorflow", "numpy")
 PROGRAMS = ROOT / ".tox" / "faults"  # that JAX has compiled
 LONGEST = 3600  # seconds of all tests of a lane
 UNCHANGED = pathlib.Path(__file__).parent / "unchanged.json"
-BESIDE = ("tests/interop", "tests/text")  # of another lane, which has all backends
+BESIDE = ("tests/interop", "tests/tensorflow_text")  # of a lane with all backends
 
 
 def draw(

@@ -2,6 +2,8 @@
 
 import json
 import pathlib
+import subprocess
+import sys
 
 import h5py
 import keras
@@ -12,7 +14,7 @@ from calling import refused
 from keras_attention import models, presets
 from keras_attention.datasets import babi
 from keras_attention.presets import __main__ as command
-from keras_attention.presets import shipped
+from keras_attention.presets import cards
 
 STORY = ["Mary moved to the garden.", "John went back to the kitchen."]
 QUESTION = "Where is John?"
@@ -229,7 +231,7 @@ def test_the_story_must_be_one(tmp_path):
 @pytest.mark.parametrize("name", presets.names())
 def test_a_card_is_whole_and_its_network_small(name):
     card = presets.card(name)
-    folder = shipped.NETWORKS / name
+    folder = cards.NETWORKS / name
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     assert size <= 2_000_000
     assert card["kilobytes"] == pytest.approx(size / 1000, abs=2)
@@ -242,7 +244,7 @@ def test_a_card_is_whole_and_its_network_small(name):
 
 
 def test_all_presets_are_small_together():
-    files = [p for p in shipped.NETWORKS.rglob("*") if p.is_file()]
+    files = [p for p in cards.NETWORKS.rglob("*") if p.is_file()]
     assert sum(path.stat().st_size for path in files) <= 8_000_000
 
 
@@ -252,3 +254,21 @@ def test_the_command(capsys):
     assert all(name in listed for name in presets.names())
     assert command.main(["card", "nothing"]) == 1
     assert "`preset` must be" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_import_brings_no_data_sets():
+    code = (
+        "import sys, keras_attention\n"
+        "before = {*sys.modules}\n"
+        "from keras_attention import presets\n"
+        "names = [n for n in {*sys.modules} - before if n.startswith('keras_att')]\n"
+        "assert len(names) <= 40, names\n"
+        "assert {*presets.__all__} <= {*dir(presets)}\n"
+        "try:\n"
+        "    presets.nothing\n"
+        "except AttributeError as error:\n"
+        "    print(error)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.stdout.strip().endswith("has no attribute 'nothing'"), ended.stderr

@@ -9,8 +9,9 @@ import pytest
 from calling import refused
 
 from keras_attention import models, presets
-from keras_attention.datasets import babi, dates, triples
-from keras_attention.presets import shipped
+from keras_attention.datasets import babi, dates
+from keras_attention.presets import cards
+from keras_attention.text import ENTITY
 
 STORY = [
     "Sandra travelled to the kitchen.",
@@ -45,7 +46,7 @@ EDGES = [
 
 @functools.cache
 def network(name):
-    return shipped.load(name)
+    return cards.load(name)
 
 
 @pytest.mark.backends("all")
@@ -113,7 +114,7 @@ def test_routes_are_encoded_as_in_training():
 
 
 def test_facts_are_numbered_as_in_training():
-    vocabulary = babi.Vocabulary([triples.ENTITY, "taught", "who"])
+    vocabulary = babi.Vocabulary([ENTITY, "taught", "who"])
     tools = presets.FactPreprocessor(vocabulary, ["year", "taught by"], 5, 1, 4)
     found = tools.encode(["Ida | taught_by | Bo"], "Who taught Ida?")
     assert found["question"].tolist() == [[4, 3, 2, 0]]
@@ -127,7 +128,7 @@ def test_filters_of_warnings_are_those_of_the_user():
     facts = [
         f"{place} | year | {place}-{n}" for place in ("Ann", "Bob") for n in range(5)
     ]
-    vocabulary = babi.Vocabulary([triples.ENTITY, "was", "when"])
+    vocabulary = babi.Vocabulary([ENTITY, "was", "when"])
     tools = presets.FactPreprocessor(vocabulary, ["year"], 2, 1, 4)
     with pytest.warns(UserWarning, match="were left out"):
         tools.encode(facts, "When was Ann?")

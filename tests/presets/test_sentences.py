@@ -2,8 +2,8 @@
 
 import pytest
 
-from keras_attention.datasets.vocabulary import Vocabulary
 from keras_attention.presets.preprocessors import sentences
+from keras_attention.text import Vocabulary
 
 TEXTS = ["The dog saw Tom.", "Tom saw the dog!", "I saw I do.", "Dogs run."]
 

@@ -6,7 +6,7 @@ from calling import refused
 
 from keras_attention import models, presets
 from keras_attention.datasets import DataNotFoundError, canvases
-from keras_attention.datasets.vocabulary import Vocabulary
+from keras_attention.text import Vocabulary
 
 LONG = "I am here . " * 2500  # 10,000 words and marks
 loaded = {}

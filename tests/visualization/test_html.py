@@ -18,7 +18,7 @@ from keras_attention.visualization import (
     softmax_view,
     to_html,
 )
-from keras_attention.visualization.html import page
+from keras_attention.visualization.html import template
 
 Trace = collections.namedtuple("Trace", "memory write_weights read_weights usage")
 NASTY = "</script><script>alert(1)</script>' \" & {{title}} ${x}"
@@ -182,9 +182,9 @@ def test_a_notebook_shows_a_view():
 
 
 def test_the_live_page_has_the_same_template():
-    slots = re.findall(r"\{\{(\w+)\}\}", page.template())
+    slots = re.findall(r"\{\{(\w+)\}\}", template.template())
     assert sorted(slots) == ["caption", "title", "title", "views"]
-    assert page.script() in page.template()
+    assert template.script() in template.template()
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.datasets import DataNotFoundError, triples
+from keras_attention.text import AmbiguousEntityError, EntityLinker, UnknownEntityError
 from studies.command_line import UsageError
 
 COUNT = 300
@@ -303,7 +304,7 @@ def generate(
     return cases
 
 
-def judge(linker: triples.EntityLinker, case: Case) -> tuple[str, str]:
+def judge(linker: EntityLinker, case: Case) -> tuple[str, str]:
     """Returns one of `OUTCOMES`, and what the linker said.
 
     The outcomes are `"right"`; `"wrong"`, a link to another entity, or to one of
@@ -312,9 +313,9 @@ def judge(linker: triples.EntityLinker, case: Case) -> tuple[str, str]:
     """
     try:
         link = linker.link(case.text)
-    except triples.UnknownEntityError as error:
+    except UnknownEntityError as error:
         found = error.candidates
-        if not isinstance(error, triples.AmbiguousEntityError):
+        if not isinstance(error, AmbiguousEntityError):
             return "unknown", "unknown; nearest: " + "|".join(found[:5])
     else:
         found = (link.entity, *link.others)
@@ -361,8 +362,8 @@ def main(args: argparse.Namespace) -> int:
     cases = cases or generate(films, knowledge.entities, args.seed)
     start = time.perf_counter()
     preferred = () if args.without_preference else films
-    linker = triples.EntityLinker(knowledge.entities, prefer=preferred)
-    with contextlib.suppress(triples.UnknownEntityError):
+    linker = EntityLinker(knowledge.entities, prefer=preferred)
+    with contextlib.suppress(UnknownEntityError):
         linker.link("xx")  # some indexes are built when they are needed
     built = time.perf_counter() - start
     counts: dict[str, list[int]] = {}

@@ -28,6 +28,7 @@ import numpy as np
 
 from keras_attention import callbacks, models
 from keras_attention.datasets import DataNotFoundError, triples
+from keras_attention.text import EntityLinker
 from studies.command_line import UsageError
 from studies.metaqa import hops as metaqa_hops
 from studies.metaqa.regression import Path, regression
@@ -153,7 +154,7 @@ def load(
         splits = {name: without_brackets(qs) for name, qs in splits.items()}
     if hops == 3:
         return metaqa_hops.load(hops, knowledge, splits)
-    linker = triples.EntityLinker(knowledge.entities)
+    linker = EntityLinker(knowledge.entities)
     vocabulary = triples.question_vocabulary(splits["dev"], linker)
     data: dict[str, Any] = {
         "vocabulary_size": len(vocabulary),

@@ -21,6 +21,7 @@ import numpy as np
 
 from keras_attention import callbacks, models
 from keras_attention.datasets import triples
+from keras_attention.text import EntityLinker
 from studies.metaqa.regression import Path, regression
 from studies.metaqa.report import model_of, percent
 
@@ -55,7 +56,7 @@ def load(
     splits: Mapping[str, Sequence[triples.Question]],
 ) -> dict[str, Any]:
     """Turns the splits "dev" and, if given, "test" into `HopData`."""
-    linker = triples.EntityLinker(knowledge.entities)
+    linker = EntityLinker(knowledge.entities)
     vocabulary = triples.question_vocabulary(splits["dev"], linker)
     data: dict[str, Any] = {
         "vocabulary_size": len(vocabulary),

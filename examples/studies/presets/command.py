@@ -13,7 +13,7 @@ import sys
 import time
 
 from keras_attention.datasets import DataNotFoundError
-from keras_attention.presets import shipped
+from keras_attention.presets import cards
 from studies.presets import recipe, report
 
 
@@ -38,11 +38,11 @@ def main(args: argparse.Namespace) -> int:
             card = recipe.train(args.name, args.seed, args.out)
             print(f"{args.name}: {_text(card['figures'])}")
         elif args.command == "page":
-            page = report.page([shipped.card(name) for name in shipped.names()])
+            page = report.page([cards.card(name) for name in cards.names()])
             text = args.file.read_text("utf-8")
             args.file.write_text(text.partition(report.HEAD)[0] + page, "utf-8")
         else:
-            return _measure(args.names or shipped.names())
+            return _measure(args.names or cards.names())
     except (DataNotFoundError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from keras_attention.presets import folder, shipped
+from keras_attention.models.base import preset_folder as folder
+from keras_attention.presets import cards
 from studies.clocks import own_backend
 from studies.presets import recipes
 
@@ -106,7 +107,7 @@ def measure(name: str) -> tuple[dict[str, float], dict[str, float]]:
     Returns:
         The figures of its card, and those measured now.
     """
-    return shipped.card(name)["figures"], recipe(name).measure(shipped.load(name))
+    return cards.card(name)["figures"], recipe(name).measure(cards.load(name))
 
 
 def differences(card: dict[str, float], now: dict[str, float]) -> dict[str, str]:

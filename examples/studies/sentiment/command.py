@@ -23,8 +23,8 @@ import numpy as np
 from keras import ops
 
 from keras_attention.datasets import DataNotFoundError, sentences
-from keras_attention.datasets.vocabulary import PADDING, START, UNKNOWN
 from keras_attention.models import TransformerClassifier
+from keras_attention.text.vocabulary import PADDING, START, UNKNOWN
 from studies import command_line, reports
 from studies.batches import differ_first
 from studies.command_line import UsageError

@@ -19,7 +19,6 @@ from keras_attention.datasets.babi.archive import (
     Example,
     load,
     parse,
-    tokenize,
 )
 from keras_attention.datasets.babi.exchanges import Exchanges, find_exchanges
 from keras_attention.datasets.babi.joint_exchanges import joint_exchanges
@@ -39,6 +38,7 @@ from keras_attention.datasets.babi.sequences import (
 )
 from keras_attention.datasets.babi.simulator import simulate
 from keras_attention.datasets.babi.vectors import Vectors, Vocabulary, vectorize
+from keras_attention.text.words import tokenize
 
 __all__ = [
     "TASKS",

@@ -8,6 +8,8 @@ from numbers import Integral
 from pathlib import Path
 
 from keras_attention.datasets import archives, files
+from keras_attention.text.encoding import decode_text
+from keras_attention.text.words import tokenize
 
 TASKS = {
     1: "single-supporting-fact",
@@ -71,21 +73,6 @@ class Example:
     supporting_facts: tuple[int, ...] = ()
 
 
-def tokenize(text: str) -> tuple[str, ...]:
-    """Splits a sentence at white space into lower-case words.
-
-    Leading and trailing `. ? ! ,` are removed. Marks inside a word stay, so
-    `"apple,milk"` is one word.
-
-    Example:
-        ```python
-        tokenize("Where is Mary?")  # ("where", "is", "mary")
-        ```
-    """
-    words = (word.strip(".?!,") for word in text.lower().split())
-    return tuple(word for word in words if word)
-
-
 # Sentences repeat often, so each one is tokenized once and the result is shared.
 _tokenize = functools.lru_cache(maxsize=2**14)(tokenize)
 
@@ -143,7 +130,7 @@ def load(
     examples: list[Example] = []
     for number, member in members.items():
         source = f"{path}: {member}"
-        found = parse(files.decode_text(contents[member], source), number, source)
+        found = parse(decode_text(contents[member], source), number, source)
         if not found:
             raise ValueError(f"{source} has no question: it is empty or cut off.")
         examples.extend(found)

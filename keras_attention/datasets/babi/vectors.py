@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.datasets import files
 from keras_attention.datasets.babi.archive import Example
+from keras_attention.text.encoding import decode_text
 
 PADDING = ""
 UNKNOWN = "<unk>"
@@ -123,7 +123,7 @@ class Vocabulary:
             ValueError: The file does not begin with an empty line and `<unk>`, or a
                 later line is not a single new word.
         """
-        lines = files.decode_text(Path(path).read_bytes(), path).splitlines()
+        lines = decode_text(Path(path).read_bytes(), path).splitlines()
         if lines[:2] != [PADDING, UNKNOWN]:
             raise ValueError(
                 f"{path} is not a saved vocabulary: its first line must be empty and "

@@ -10,6 +10,7 @@ import numpy as np
 from keras_attention.datasets import files
 from keras_attention.datasets.bags import mat
 from keras_attention.datasets.bags.padding import Bags
+from keras_attention.text.encoding import decode_text
 
 _FILES = {"tiger": "tiger.mat", "elephant": "elephant.mat", "musk1": "musk1.csv"}
 _SOURCES = {
@@ -137,7 +138,7 @@ def _bags(
 
 def _text(path: Path) -> str:
     try:
-        return files.decode_text(path.read_bytes(), path)
+        return decode_text(path.read_bytes(), path)
     except ValueError as error:
         raise files.DamagedDataError(str(error)) from error
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_attention.datasets.flickr8k.images import Captioned
 from keras_attention.datasets.translation.vectors import Encoder
-from keras_attention.datasets.vocabulary import END, PADDING, START
+from keras_attention.text.vocabulary import END, PADDING, START
 
 
 class Vectors(NamedTuple):
@@ -31,7 +31,7 @@ def vectorize(
     Args:
         captioned: Images with captions.
         vocabulary: An object with `encode(text)`, such as
-            `datasets.vocabulary.Vocabulary`.
+            `text.Vocabulary`.
         length: T. Defaults to the number of tokens of the longest caption plus one.
             Longer captions are left out.
 
@@ -53,7 +53,7 @@ def vectorize(
     if not callable(getattr(vocabulary, "encode", None)):
         raise ValueError(
             "`vocabulary` must have a method `encode(text)`, as "
-            "`datasets.vocabulary.Vocabulary` has. "
+            "`text.Vocabulary` has. "
             f"Received: vocabulary={vocabulary!r}"
         )
     start = getattr(vocabulary, "start_token_id", START)

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.datasets.files import decode_text, read_decompressed
+from keras_attention.datasets.files import read_decompressed
 from keras_attention.datasets.ragged import Range, Seed, at_least_one, span
+from keras_attention.text.encoding import decode_text
 
 Named = tuple[str, str, str]  # a station, a line and a station
 LABELS = 1000  # number of node and edge labels: 0 to 999

@@ -15,9 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from keras_attention.datasets import files
-from keras_attention.datasets.files import decode_text, read_decompressed
+from keras_attention.datasets.files import read_decompressed
 from keras_attention.datasets.graphs.maps import LABELS, Network
 from keras_attention.datasets.ragged import at_least_one
+from keras_attention.text.encoding import decode_text
 
 _FILES = {
     "london.stations.csv": (

@@ -22,7 +22,7 @@ from keras_attention.datasets.translation.corpora import (
     read_tabbed,
 )
 from keras_attention.datasets.translation.vectors import Vectors, vectorize
-from keras_attention.datasets.vocabulary import Vocabulary, tokenize
+from keras_attention.text.vocabulary import Vocabulary, tokenize
 
 __all__ = [
     "Buckets",

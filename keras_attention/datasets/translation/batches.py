@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from keras_attention.datasets.vocabulary import PADDING
+from keras_attention.text.vocabulary import PADDING
 
 _DEFAULT_WIDTHS = 4
 

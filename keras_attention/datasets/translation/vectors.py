@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from keras_attention.datasets.vocabulary import END, PADDING, START
+from keras_attention.text.vocabulary import END, PADDING, START
 
 _REPORT_EVERY = 1000  # pairs
 

@@ -5,10 +5,11 @@ Attribution 3.0.
 
 ```python
 from keras_attention.datasets import triples
+from keras_attention.text import EntityLinker
 
 knowledge = triples.KnowledgeBase(triples.load_metaqa_facts())
 questions = triples.load_metaqa(hops=1, split="dev")
-linker = triples.EntityLinker(knowledge.entities)
+linker = EntityLinker(knowledge.entities)
 vocabulary = triples.question_vocabulary(questions, linker)
 vectors = triples.vectorize(questions, knowledge, vocabulary, unknown="empty")
 ```
@@ -28,13 +29,6 @@ from keras_attention.datasets.triples.knowledge import (
     load,
     parse,
 )
-from keras_attention.datasets.triples.linking import (
-    AmbiguousEntityError,
-    EntityLinker,
-    Link,
-    UnknownEntityError,
-)
-from keras_attention.datasets.triples.mentions import ENTITY
 from keras_attention.datasets.triples.ntriples import parse_ntriples
 from keras_attention.datasets.triples.path_memory import (
     PathMemory,
@@ -61,22 +55,17 @@ from keras_attention.datasets.triples.vectors import (
 )
 
 __all__ = [
-    "ENTITY",
     "OTHER",
-    "AmbiguousEntityError",
     "Asked",
-    "EntityLinker",
     "Fact",
     "FoundPath",
     "KnowledgeBase",
-    "Link",
     "Neighbourhood",
     "PathMemory",
     "PathQuestion",
     "Phrases",
     "Question",
     "SeveralValues",
-    "UnknownEntityError",
     "Vectors",
     "ask",
     "decode",

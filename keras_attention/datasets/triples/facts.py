@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keras_attention.datasets import files
+from keras_attention.text.encoding import decode_text
 
 
 class Fact(NamedTuple):
@@ -31,4 +32,4 @@ def read_text(path: str | os.PathLike[str]) -> str:
     """
     path = Path(path)
     content = files.read_decompressed(path)
-    return files.decode_text(content, path)
+    return decode_text(content, path)

@@ -9,12 +9,8 @@ import numpy as np
 from keras_attention.datasets.babi import Vocabulary
 from keras_attention.datasets.sizes import check_size
 from keras_attention.datasets.triples.knowledge import KnowledgeBase
-from keras_attention.datasets.triples.linking import (
-    EntityLinker,
-    Link,
-    UnknownEntityError,
-)
 from keras_attention.datasets.triples.questions import Question
+from keras_attention.text.linking import EntityLinker, Link, UnknownEntityError
 
 
 class Vectors(NamedTuple):

@@ -14,7 +14,6 @@ table = words.embedding_matrix(glove, vocabulary, missing="random")
 ```
 """
 
-from keras_attention.datasets.vocabulary import Vocabulary, tokenize
 from keras_attention.datasets.words.pairs import SkipGrams
 from keras_attention.datasets.words.vectors import (
     WordVectors,
@@ -22,6 +21,7 @@ from keras_attention.datasets.words.vectors import (
     load_vectors,
     save_vectors,
 )
+from keras_attention.text.vocabulary import Vocabulary, tokenize
 
 __all__ = [
     "SkipGrams",

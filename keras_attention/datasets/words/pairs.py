@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.datasets.vocabulary import END, Vocabulary
 from keras_attention.datasets.words.rows import ROW, Rows, rows_of, signed_weights
+from keras_attention.text.vocabulary import END, Vocabulary
 
 _CHUNK = 100_000  # number of words per shuffled chunk
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_attention.datasets.files import DamagedDataError, DataNotFoundError
-from keras_attention.datasets.vocabulary import SPECIAL_TOKENS, Vocabulary
+from keras_attention.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 _FORMATS = ("word2vec", "word2vec_binary", "glove")
 _MISSING = ("error", "zeros", "random")

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_attention.datasets.vocabulary import END, PADDING, START, UNKNOWN
 from keras_attention.explore import examples
 from keras_attention.explore.views import texts
 from keras_attention.explore.views.networks import network
 from keras_attention.layers import record_attention
 from keras_attention.presets.preprocessors import sentences
 from keras_attention.presets.preprocessors.blanks import BLANK
+from keras_attention.text.vocabulary import END, PADDING, START, UNKNOWN
 from keras_attention.visualization import View, heads_view
 
 _TITLE = "What does each word attend to?"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from keras_attention.datasets.vocabulary import Vocabulary
 from keras_attention.explore.messages import message
 from keras_attention.presets.preprocessors import sentences
+from keras_attention.text.vocabulary import Vocabulary
 from keras_attention.visualization import View
 
 MOST_SENTENCES, MOST_CHARACTERS = 50, 20_000

@@ -30,6 +30,7 @@ from keras_attention.layers.base.serialization import (
     as_config,
     from_entries,
 )
+from keras_attention.models.base import preset_folder
 from keras_attention.models.base.batches import check_batches_divide
 from keras_attention.models.base.compilation import PortableCompilation
 
@@ -134,9 +135,7 @@ class ConfiguredModel(PortableCompilation, Checked, keras.Model):
                 with other files, or a preprocessor that is no
                 `keras_attention.presets.Preprocessor`.
         """
-        from keras_attention import presets
-
-        presets.write(self, path, weights_dtype)
+        preset_folder.write(self, path, weights_dtype)
 
     def call(
         self, inputs: Any, training: bool | None = None, mask: Any = None, **kwargs: Any

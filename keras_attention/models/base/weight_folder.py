@@ -79,9 +79,9 @@ class WeightFolder(NamedTuple):
     def check_entries(self, wanted: dict[str, Any]) -> None:
         """Raises a ValueError unless entries are missing or have these values."""
         for name, value in wanted.items():
-            given = self.config.get(name, value)
-            if given != value:
-                raise self.refusal(name, repr(value), given)
+            entry = self.config.get(name, value)
+            if entry != value:
+                raise self.refusal(name, repr(value), entry)
 
     def refusal(self, name: str, rule: str, value: Any) -> ValueError:
         """Returns the error for an entry of the config that is not supported."""
@@ -146,27 +146,27 @@ def read_json(file: pathlib.Path) -> dict[str, Any]:
         ValueError: if the file holds something else.
     """
     try:
-        found = json.loads(file.read_text("utf-8"))
+        content = json.loads(file.read_text("utf-8"))
     except ValueError as error:
         raise ValueError(
             f"{file.name} must hold JSON, but is damaged: {error}. "
             f"Received: {str(file)!r}"
         ) from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise ValueError(
             f"{file.name} must hold a JSON object. Received: {str(file)!r}, which "
-            f"holds a {type(found).__name__}"
+            f"holds a {type(content).__name__}"
         )
-    return found
+    return content
 
 
 def _hugging_face_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
     if (folder / WEIGHTS).is_file():
         return safetensors(folder / WEIGHTS)
     if not (folder / INDEX).is_file():
-        found = sorted(file.name for file in folder.iterdir())
+        files = sorted(file.name for file in folder.iterdir())
         pickled = ""
-        if any(name.startswith("pytorch_model") for name in found):
+        if any(name.startswith("pytorch_model") for name in files):
             pickled = (
                 " Files of pickled weights can run code when they are read. Load them "
                 "with `transformers` and write them with `save_pretrained(path, "
@@ -174,7 +174,7 @@ def _hugging_face_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
             )
         raise ValueError(
             f"`path` must hold weights as {WEIGHTS} or {INDEX}.{pickled} "
-            f"Received: {str(folder)!r}, with {found}"
+            f"Received: {str(folder)!r}, with {files}"
         )
     names = read_json(folder / INDEX).get("weight_map")
     if not isinstance(names, dict):
@@ -194,15 +194,15 @@ def _hugging_face_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
 def _hub_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
     """Lists the tensors of a backbone, and those of a task with "task/" in front."""
     if not (folder / HUB_WEIGHTS).is_file():
-        found = sorted(file.name for file in folder.iterdir())
+        files = sorted(file.name for file in folder.iterdir())
         raise ValueError(
             f"`path` must hold the weights as one file, {HUB_WEIGHTS}. "
-            f"Received: {str(folder)!r}, with {found}"
+            f"Received: {str(folder)!r}, with {files}"
         )
     tensors = hdf5(folder / HUB_WEIGHTS)
     task = folder / HUB_TASK
     if task.is_file():
-        tensors.update({f"task/{name}": one for name, one in hdf5(task).items()})
+        tensors.update({f"task/{name}": tensor for name, tensor in hdf5(task).items()})
     return tensors
 
 
@@ -218,16 +218,16 @@ def renamed(
     Raises:
         ValueError: if two tensors get the same name.
     """
-    found: dict[str, StoredTensor] = {}
+    by_name: dict[str, StoredTensor] = {}
     for name, tensor in tensors.items():
         new = rename(name)
-        if new in found:
+        if new in by_name:
             raise ValueError(
                 "The weights must hold each tensor once. Received: "
-                f"{found[new].name!r} and {name!r} in {tensor.file.name}"
+                f"{by_name[new].name!r} and {name!r} in {tensor.file.name}"
             )
-        found[new] = tensor
-    return found
+        by_name[new] = tensor
+    return by_name
 
 
 def check_tensors(
@@ -253,17 +253,17 @@ def check_tensors(
             f"{where}, without {named(missing)}"
         )
     for name, shape in wanted.items():
-        given = folder.tensors[name].shape
-        if given != shape:
+        stored = folder.tensors[name].shape
+        if stored != shape:
             raise ValueError(
                 f"The tensor {name!r} must have the shape {shape}, as {CONFIG} says. "
-                f"{where}, where it has the shape {given}"
+                f"{where}, where it has the shape {stored}"
             )
-    more = sorted(n for n in {*folder.tensors} - {*wanted} if not unused(n))
-    if more:
+    surplus = sorted(n for n in {*folder.tensors} - {*wanted} if not unused(n))
+    if surplus:
         raise ValueError(
             f"The weights of a {folder.kind} must hold no tensors that this model has "
-            f"no place for. {where}, with {named(more)}"
+            f"no place for. {where}, with {named(surplus)}"
         )
 
 
@@ -271,8 +271,8 @@ def check_copies(folder: WeightFolder, copies: Iterable[tuple[str, str]]) -> Non
     """Raises a ValueError if two stored tensors differ that the model has only once."""
     for first, second in copies:
         if first in folder.tensors and second in folder.tensors:
-            one, other = (folder.tensors[name].read() for name in (first, second))
-            if not np.array_equal(one, other):
+            values, copy = (folder.tensors[name].read() for name in (first, second))
+            if not np.array_equal(values, copy):
                 raise ValueError(
                     f"The tensors {first!r} and {second!r} must be equal, since "
                     f"{CONFIG} ties them. Received: {str(folder.path)!r}, where they "
@@ -297,5 +297,5 @@ def assign(model: Any, folder: WeightFolder, recipes: dict[str, Recipe]) -> None
 def named(names: list[str]) -> str:
     """Returns the first names, and how many more there are."""
     first = ", ".join(repr(name) for name in names[:NAMED])
-    rest = len(names) - NAMED
-    return f"{first} and {rest} more" if rest > 0 else first
+    others = len(names) - NAMED
+    return f"{first} and {others} more" if others > 0 else first

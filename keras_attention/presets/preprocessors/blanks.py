@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from keras_attention.datasets.vocabulary import END, START
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.presets.preprocessor import run
+from keras_attention.models.base.preprocessor import run
 from keras_attention.presets.preprocessors import sentences
 from keras_attention.presets.preprocessors.vocabularies import WordPreprocessor
+from keras_attention.text.vocabulary import END, START
 
 BLANK = "___"
 
@@ -28,7 +28,7 @@ class BlankPreprocessor(WordPreprocessor):
     lacks become the unknown word.
 
     Args:
-        vocabulary: a `datasets.vocabulary.Vocabulary` of words. The model has one token
+        vocabulary: a `text.Vocabulary` of words. The model has one token
             more.
         max_words: the maximum number of words and marks of a text.
 

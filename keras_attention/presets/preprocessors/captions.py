@@ -12,11 +12,11 @@ from typing import Any, Self
 import numpy as np
 from keras import ops
 
-from keras_attention.datasets.vocabulary import Vocabulary
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.presets.preprocessor import Preprocessor
+from keras_attention.models.base.preprocessor import Preprocessor
 from keras_attention.presets.preprocessors.sentences import check_vocabulary, written
+from keras_attention.text import Vocabulary
 
 VOCABULARY = "vocabulary.txt"
 
@@ -26,7 +26,7 @@ class CaptionPreprocessor(Preprocessor):
     """Turns images into the input of an `ImageCaptioner`, and its words into captions.
 
     Args:
-        vocabulary: a `datasets.vocabulary.Vocabulary` of the words of captions.
+        vocabulary: a `text.Vocabulary` of the words of captions.
         image_shape: H, W and C of an image.
         max_length: the maximum number of words of a caption.
         low: the lowest value of a pixel.

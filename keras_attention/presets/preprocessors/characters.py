@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from keras_attention.datasets.vocabulary import UNKNOWN, Vocabulary
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.presets.preprocessors import sentences
 from keras_attention.presets.preprocessors.vocabularies import PairPreprocessor
+from keras_attention.text.vocabulary import UNKNOWN, Vocabulary
 
 
 @export
@@ -22,7 +22,7 @@ class CharacterPreprocessor(PairPreprocessor):
     """Turns texts into characters for a `Seq2Seq` or a `Transformer`, and back.
 
     Args:
-        source_vocabulary: a `datasets.vocabulary.Vocabulary` of characters.
+        source_vocabulary: a `text.Vocabulary` of characters.
         target_vocabulary: the same for the written texts.
         source_length: S, the number of characters of the longest text in training.
         target_length: T, the number of characters of the longest written text in
@@ -45,7 +45,7 @@ class CharacterPreprocessor(PairPreprocessor):
         ):
             if not isinstance(found, Vocabulary) or found.level != "character":
                 raise ValueError(
-                    f"`{name}` must be a `datasets.vocabulary.Vocabulary` of "
+                    f"`{name}` must be a `text.Vocabulary` of "
                     f"characters. Received: {name}={found!r}"
                 )
         super().__init__(source_vocabulary, target_vocabulary)

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from keras_attention.datasets.vocabulary import Vocabulary
 from keras_attention.layers.base.serialization import export
-from keras_attention.presets.preprocessor import run
+from keras_attention.models.base.preprocessor import run
 from keras_attention.presets.preprocessors import sentences
 from keras_attention.presets.preprocessors.vocabularies import WordPreprocessor
+from keras_attention.text import Vocabulary
 
 
 @export
@@ -25,7 +25,7 @@ class ClassificationPreprocessor(WordPreprocessor):
     Words that the vocabulary lacks become the unknown word.
 
     Args:
-        vocabulary: a `datasets.vocabulary.Vocabulary` of words.
+        vocabulary: a `text.Vocabulary` of words.
         classes: the name of each class.
         max_words: the maximum number of words and marks of a text.
         digits_as_zeros: whether each digit is read as 0, so that all telephone numbers

@@ -22,7 +22,7 @@ class CompletionPreprocessor(WordPreprocessor):
     Words that the vocabulary lacks become the unknown word.
 
     Args:
-        vocabulary: a `datasets.vocabulary.Vocabulary` of words.
+        vocabulary: a `text.Vocabulary` of words.
         max_words: the maximum number of words and marks of a text.
 
     Raises:

@@ -15,7 +15,8 @@ import numpy as np
 from keras_attention.datasets import babi, triples
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.presets.preprocessor import Preprocessor, run
+from keras_attention.models.base.preprocessor import Preprocessor, run
+from keras_attention.text import EntityLinker, UnknownEntityError
 
 VOCABULARY, RELATIONS = "vocabulary.txt", "relations.json"
 SHARE = 0.2  # of the likeliest answer's probability, which all answers have
@@ -31,11 +32,11 @@ class FactPreprocessor(Preprocessor):
     In their names, a space is the same as `_`.
 
     A question names one subject or object of the facts, as written there; brackets may
-    mark it. See `datasets.triples.EntityLinker` for other spellings.
+    mark it. See `text.EntityLinker` for other spellings.
 
     Args:
         vocabulary: a `datasets.babi.Vocabulary` of the words of questions, with
-            `datasets.triples.ENTITY`.
+            `text.ENTITY`.
         relations: the names of R relations, in the order of the network.
         memory_size: M, the maximum number of facts around a question's entity.
         hops: the maximum number of facts on the path to an answer.
@@ -136,7 +137,7 @@ class FactPreprocessor(Preprocessor):
         self,
         knowledge: triples.KnowledgeBase,
         questions: Sequence[triples.Question],
-        linker: triples.EntityLinker | None = None,
+        linker: EntityLinker | None = None,
     ) -> triples.Vectors:
         """Turns questions into arrays with the network's numbers of the relations.
 
@@ -220,10 +221,10 @@ class FactPreprocessor(Preprocessor):
                 f"`question` must have at most {self.question_length} words, and a "
                 f"name of the facts. Received: {words} words"
             )
-        linker = triples.EntityLinker(knowledge.entities)
+        linker = EntityLinker(knowledge.entities)
         try:
             link = linker.link(question)
-        except triples.UnknownEntityError as error:
+        except UnknownEntityError as error:
             raise type(error)(
                 f"`question` must name one entity of the facts. {error}",
                 error.candidates,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from keras_attention import samplers
-from keras_attention.datasets.vocabulary import (
+from keras_attention.text.vocabulary import (
     PADDING,
     START,
     UNKNOWN,
@@ -115,7 +115,7 @@ def check_vocabulary(name: str, vocabulary: Any) -> Vocabulary:
     """Returns a vocabulary of words; raises a ValueError for anything else."""
     if not isinstance(vocabulary, Vocabulary) or vocabulary.level != "word":
         raise ValueError(
-            f"`{name}` must be a `datasets.vocabulary.Vocabulary` of words. "
+            f"`{name}` must be a `text.Vocabulary` of words. "
             f"Received: {name}={vocabulary!r}"
         )
     return vocabulary

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from keras_attention.datasets.vocabulary import Vocabulary
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.presets.preprocessors import sentences
 from keras_attention.presets.preprocessors.vocabularies import PairPreprocessor
+from keras_attention.text import Vocabulary
 
 
 @export
@@ -25,7 +25,7 @@ class TranslationPreprocessor(PairPreprocessor):
     vocabulary lacks become the unknown word.
 
     Args:
-        source_vocabulary: a `datasets.vocabulary.Vocabulary` of words to translate
+        source_vocabulary: a `text.Vocabulary` of words to translate
             from.
         target_vocabulary: such a vocabulary of words to translate to.
         max_words: the maximum number of words and marks of a text, such as that of the

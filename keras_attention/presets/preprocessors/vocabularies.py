@@ -6,10 +6,10 @@ import abc
 import pathlib
 from typing import Any, Self
 
-from keras_attention.datasets.vocabulary import Vocabulary
 from keras_attention.layers.base.arguments import positive
-from keras_attention.presets.preprocessor import Preprocessor
+from keras_attention.models.base.preprocessor import Preprocessor
 from keras_attention.presets.preprocessors import sentences
+from keras_attention.text import Vocabulary
 
 VOCABULARY = "vocabulary.txt"
 SOURCE, TARGET = "source.txt", "target.txt"
@@ -19,7 +19,7 @@ class WordPreprocessor(Preprocessor, abc.ABC):
     """A preprocessor with one vocabulary of words, for texts of limited length.
 
     Args:
-        vocabulary: a `datasets.vocabulary.Vocabulary` of words.
+        vocabulary: a `text.Vocabulary` of words.
         max_words: the maximum number of words and marks of a text.
 
     Raises:

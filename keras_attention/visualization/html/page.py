@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import html
-import json
 import os
 import pathlib
-import re
 import secrets
-from collections.abc import Sequence
-from functools import cache
 
+from keras_attention.visualization.html.template import document
 from keras_attention.visualization.html.view import View, lines
 
 MOST_BYTES = 2_000_000
-_ASSETS = pathlib.Path(__file__).parent / "assets"
-_SCRIPTS = (
-    "core.js",
-    "hops.js",
-    "heads.js",
-    "alignment.js",
-    "energy.js",
-    "memory.js",
-    "softmax.js",
-    "define.js",
-)
-_SLOT = re.compile(r"\{\{(\w+)\}\}")
 
 
 def to_html(
@@ -64,7 +48,17 @@ def to_html(
     to_html("hops.html", view)
     ```
     """
-    text = page(views, title, caption)
+    if not views or not all(isinstance(view, View) for view in views):
+        raise ValueError(
+            "`views` must hold one or more views, as `hops_view` makes them. "
+            f"Received: {[type(view).__name__ for view in views]}"
+        )
+    several = len(views) > 1
+    text = document(
+        lines("title", title, views[0].title),
+        lines("caption", caption, "" if several else views[0].caption),
+        [view.element(heading=several) for view in views],
+    )
     size = len(text.encode())
     if size > MOST_BYTES:
         raise ValueError(
@@ -80,43 +74,3 @@ def to_html(
     finally:
         part.unlink(missing_ok=True)
     return path
-
-
-def page(
-    views: Sequence[View], title: str | None = None, caption: str | None = None
-) -> str:
-    """Returns the text of the file that `to_html` writes; see there."""
-    if not views or not all(isinstance(view, View) for view in views):
-        raise ValueError(
-            "`views` must hold one or more views, as `hops_view` makes them. "
-            f"Received: {[type(view).__name__ for view in views]}"
-        )
-    several = len(views) > 1
-    title = lines("title", title, views[0].title)
-    caption = lines("caption", caption, "" if several else views[0].caption)
-    parts = {
-        "title": html.escape(title),
-        "caption": f'<p class="caption">{html.escape(caption)}</p>\n'
-        if caption
-        else "",
-        "views": "\n".join(view.element(heading=several) for view in views),
-    }
-    return _SLOT.sub(lambda slot: parts[slot[1]], template())
-
-
-@cache
-def script() -> str:
-    """Returns the script that draws `<attention-view>` elements."""
-    style = "".join(map(_read, ("style.css", "views.css")))
-    constant = f"const viewStyle = {json.dumps(style, ensure_ascii=False)};"
-    return "\n".join([constant, *map(_read, _SCRIPTS)])
-
-
-@cache
-def template() -> str:
-    """Returns a page with the slots `{{title}}`, `{{caption}}` and `{{views}}`."""
-    return _read("page.html").replace("{{script}}", script())
-
-
-def _read(name: str) -> str:
-    return (_ASSETS / name).read_text("utf-8")

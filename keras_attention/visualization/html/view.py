@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_attention.visualization.html.template import document
+
 _DIGITS = 4  # of a weight; other numbers keep five significant digits
 
 
@@ -51,11 +53,10 @@ class View:
 
     def _repr_html_(self) -> str:
         """Shows the view in a notebook, in a frame of its own."""
-        from keras_attention.visualization.html.page import page
-
+        page = document(self.title, self.caption, [self.element()])
         fit = "this.style.height=this.contentDocument.documentElement.scrollHeight+'px'"
         return (
-            f'<iframe srcdoc="{html.escape(page([self]))}" onload="{fit}" '
+            f'<iframe srcdoc="{html.escape(page)}" onload="{fit}" '
             'style="width:100%;height:600px;border:0"></iframe>'
         )
 

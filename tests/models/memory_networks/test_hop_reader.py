@@ -9,6 +9,7 @@ from gradients import to_numpy
 
 from keras_attention.datasets import triples
 from keras_attention.models import HopReader, KeyValueMemNN, MemNN
+from keras_attention.text import EntityLinker
 
 WORDS, RELATIONS, ENTITIES, D, L = 17, 7, 23, 3, 5
 
@@ -225,7 +226,7 @@ def ask(knowledge):
 def test_learns_three_hops_from_answers():
     known, strange = gallery(0, 30, "old"), gallery(1, 15, "new")
     train, test = ask(known), ask(strange)
-    linker = triples.EntityLinker(known.entities)
+    linker = EntityLinker(known.entities)
     vocabulary = triples.question_vocabulary(train, linker)
     asked = triples.ask(train, known, vocabulary, linker)
     found = [

@@ -10,6 +10,7 @@ from gradients import to_numpy
 from keras_attention import record_attention
 from keras_attention.datasets import triples
 from keras_attention.models import KeyValueMemNN
+from keras_attention.text import EntityLinker
 
 WORDS, RELATIONS, D, M, L, B = 17, 11, 3, 5, 7, 2
 
@@ -162,7 +163,7 @@ def test_learns_paths_and_answers_about_entities_it_never_met():
     rng = np.random.default_rng(0)
     known, strange = gallery(rng, 60, "old"), gallery(rng, 20, "new")
     train, test = ask(known), ask(strange)
-    linker = triples.EntityLinker(known.entities)
+    linker = EntityLinker(known.entities)
     vocabulary = triples.question_vocabulary(train, linker)
     vectors = triples.vectorize(train, known, vocabulary, SIZE, hops=2, linker=linker)
     unseen = triples.vectorize(test, strange, vocabulary, SIZE, hops=2)

@@ -1,6 +1,7 @@
 """`CausalLM.from_gpt2` and `MaskedLM.from_bert`; tests/interop has the peers."""
 
 import json
+import sys
 
 import h5py
 import keras
@@ -21,6 +22,8 @@ from stored_weights import (
 )
 
 from keras_attention.models import CausalLM, MaskedLM
+
+pytest.importorskip("safetensors", reason="the extra `safetensors` is not installed")
 
 TOKENS = np.array([[0, 5, 0, 18, 3, 0], [7, 2, 2, 1, 0, 0]])
 
@@ -295,6 +298,12 @@ def test_damaged_files_and_other_formats(gpt2_folder, tmp_path):
     ):
         file.write_bytes(damaged)
         refused("model.safetensors must be a complete file of weights")
+    file.write_bytes(whole)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "safetensors", None)
+        extra = r"keras-attention-family\[safetensors\]"
+        with pytest.raises(ImportError, match=extra):
+            CausalLM.from_gpt2(gpt2_folder)
     file.rename(gpt2_folder / "pytorch_model.bin")
     refused("pickled weights can run code .* safe_serialization=True")
     (gpt2_folder / "config.json").write_text("{")

@@ -13,8 +13,8 @@ import keras
 import numpy as np
 
 from keras_attention.datasets import translation
-from keras_attention.datasets.vocabulary import Vocabulary, tokenize
 from keras_attention.presets.preprocessors import sentences
+from keras_attention.text.vocabulary import Vocabulary, tokenize
 from studies.batches import Batches
 
 MAX_WORDS = 16  # of a sentence; about 1 % of Tatoeba's are longer

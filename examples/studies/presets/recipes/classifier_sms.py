@@ -14,6 +14,7 @@ from keras_attention.datasets import DataNotFoundError, files, sentences
 from keras_attention.datasets.sentences import Sentence, Vocabulary
 from keras_attention.models import TransformerClassifier
 from keras_attention.presets.preprocessors import ClassificationPreprocessor
+from keras_attention.text.encoding import decode_text
 from studies.presets.recipe import Recipe
 from studies.presets.recipes import _classifiers as classifiers
 from studies.sentiment import command as sentiment
@@ -45,7 +46,7 @@ def load(split: str) -> list[Sentence]:
             f"{files.DATA_VARIABLE}: SMSSpamCollection of {PAGE}, gzipped. "
             f"Received: {files.DATA_VARIABLE}={folder!r}"
         )
-    text = files.decode_text(files.read_decompressed(path), path)
+    text = decode_text(files.read_decompressed(path), path)
     found: dict[str, Sentence] = {}
     for line in text.splitlines():
         label, _, message = line.partition("\t")

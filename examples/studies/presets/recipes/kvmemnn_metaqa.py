@@ -15,6 +15,7 @@ from keras_attention import callbacks
 from keras_attention.datasets import triples
 from keras_attention.models import KeyValueMemNN
 from keras_attention.presets.preprocessors import FactPreprocessor
+from keras_attention.text import EntityLinker, UnknownEntityError
 from studies.metaqa.command import TRAINING
 from studies.metaqa.report import model_of
 from studies.presets.recipe import Recipe
@@ -62,20 +63,20 @@ def measure(model: Any) -> dict[str, float]:
     return {"hits@1 %": round(100 * float(right.sum()) / len(test), 1)}
 
 
-def _knowledge() -> tuple[triples.KnowledgeBase, triples.EntityLinker]:
+def _knowledge() -> tuple[triples.KnowledgeBase, EntityLinker]:
     knowledge = triples.KnowledgeBase(triples.load_metaqa_facts())
-    return knowledge, triples.EntityLinker(knowledge.entities)
+    return knowledge, EntityLinker(knowledge.entities)
 
 
 def _linked(
-    questions: Sequence[triples.Question], linker: triples.EntityLinker
+    questions: Sequence[triples.Question], linker: EntityLinker
 ) -> list[triples.Question]:
     """Returns the questions whose entity is known."""
     found = []
     for question in questions:
         try:
             linker.link(question.text)
-        except triples.UnknownEntityError:
+        except UnknownEntityError:
             continue
         found.append(question)
     return found

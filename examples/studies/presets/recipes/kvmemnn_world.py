@@ -12,6 +12,7 @@ from keras_attention import callbacks
 from keras_attention.datasets import babi, triples
 from keras_attention.models import KeyValueMemNN
 from keras_attention.presets.preprocessors import FactPreprocessor
+from keras_attention.text import EntityLinker
 from studies.presets.recipe import Recipe
 
 # Questions besides those that `generate_questions` makes from the names of relations.
@@ -67,7 +68,7 @@ def train(seed: int) -> Any:
     """Trains on 6,000 questions about 120 small worlds, in about two minutes."""
     worlds = [_world((seed, n, 0), ALIKE) for n in range(WORLDS)]
     asked = [_asked(world, (seed, n, 0)) for n, world in enumerate(worlds)]
-    linkers = [triples.EntityLinker(world.entities) for world in worlds]
+    linkers = [EntityLinker(world.entities) for world in worlds]
     words = [
         linker.link(question.text).words
         for linker, questions in zip(linkers, asked)

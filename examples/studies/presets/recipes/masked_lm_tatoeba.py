@@ -7,9 +7,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_attention.datasets.vocabulary import END, START
 from keras_attention.models import MaskedLM
 from keras_attention.presets.preprocessors import BlankPreprocessor, sentences
+from keras_attention.text.vocabulary import END, START
 from studies.presets.recipe import Recipe
 from studies.presets.recipes import _sentences as shared
 

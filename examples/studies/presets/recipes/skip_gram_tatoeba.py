@@ -7,9 +7,9 @@ from typing import Any
 import keras
 
 from keras_attention.datasets import words
-from keras_attention.datasets.vocabulary import SPECIAL_TOKENS
 from keras_attention.losses import NegativeSamplingLoss
 from keras_attention.models import SkipGram
+from keras_attention.text.vocabulary import SPECIAL_TOKENS
 from studies.presets.recipe import Recipe
 from studies.presets.recipes import _sentences as shared
 from studies.words import questions

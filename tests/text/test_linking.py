@@ -3,7 +3,13 @@
 import pytest
 
 from keras_attention.datasets import triples
-from keras_attention.datasets.triples import names
+from keras_attention.text import (
+    ENTITY,
+    AmbiguousEntityError,
+    EntityLinker,
+    UnknownEntityError,
+)
+from keras_attention.text.linking import names
 
 FILMS = [
     "Titanic",
@@ -44,7 +50,7 @@ OTHERS += ["2005", "French", "What?", "Stephen"]
 
 @pytest.fixture(scope="module")
 def linker():
-    return triples.EntityLinker([*FILMS, *OTHERS])
+    return EntityLinker([*FILMS, *OTHERS])
 
 
 @pytest.mark.parametrize(
@@ -87,7 +93,7 @@ def linker():
 def test_a_name_as_people_write_it(linker, text, entity, words):
     link = linker.link(text)
     assert (link.entity, link.by) == (entity, "name")
-    assert " ".join(link.words) == words.replace("*", triples.ENTITY)
+    assert " ".join(link.words) == words.replace("*", ENTITY)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +121,7 @@ def test_a_part_of_a_name(linker, text, entity):
     ],
 )
 def test_an_ambiguous_name_is_said(linker, text, candidates):
-    with pytest.raises(triples.AmbiguousEntityError, match="may be about") as caught:
+    with pytest.raises(AmbiguousEntityError, match="may be about") as caught:
         linker.link(text)
     assert caught.value.candidates == candidates
     assert repr(candidates[0]) in str(caught.value)
@@ -136,16 +142,16 @@ def test_an_ambiguous_name_is_said(linker, text, candidates):
     ],
 )
 def test_an_unknown_name_is_not_guessed(linker, text, candidate):
-    with pytest.raises(triples.UnknownEntityError, match="holds no name") as caught:
+    with pytest.raises(UnknownEntityError, match="holds no name") as caught:
         linker.link(text)
-    assert not isinstance(caught.value, triples.AmbiguousEntityError)
+    assert not isinstance(caught.value, AmbiguousEntityError)
     if candidate:
         assert candidate in caught.value.candidates
         assert f"Did you mean {caught.value.candidates[0]!r}" in str(caught.value)
 
 
 def test_the_nearest_names_are_listed(linker):
-    with pytest.raises(triples.UnknownEntityError, match="Did you mean 'Titanic'"):
+    with pytest.raises(UnknownEntityError, match="Did you mean 'Titanic'"):
         linker.link("who directed [Titanik]")
 
 
@@ -168,24 +174,24 @@ def test_a_misspelt_name(linker, text, entity):
 
 def test_without_rapidfuzz(monkeypatch):
     monkeypatch.setattr(names, "rapidfuzz", None)
-    linker = triples.EntityLinker(FILMS)
-    with pytest.raises(triples.UnknownEntityError, match="Did you mean 'Titanic'"):
+    linker = EntityLinker(FILMS)
+    with pytest.raises(UnknownEntityError, match="Did you mean 'Titanic'"):
         linker.link("who directed titnaic")
     assert linker.link("who directed pooh").entity == "Winnie-the-Pooh"
 
 
 def test_aliases():
     names = {"Tiger and Dragon": "Crouching Tiger, Hidden Dragon", "ape": FILMS[16:18]}
-    linker = triples.EntityLinker(FILMS, names)
+    linker = EntityLinker(FILMS, names)
     link = linker.link("who is tiger and dragon's director?")
     assert link.entity == "Crouching Tiger, Hidden Dragon"
     assert (link.by, " ".join(link.words)) == ("alias", "who is <entity> director")
-    with pytest.raises(triples.AmbiguousEntityError) as caught:
+    with pytest.raises(AmbiguousEntityError) as caught:
         linker.link("who directed the ape")
     assert caught.value.candidates == tuple(FILMS[16:18])
     for wrong in ({"Leo": "The Revenant"}, {" ": "Heat"}, {"Leo": []}):
         with pytest.raises(ValueError, match=r"`aliases` must map .* Received: al"):
-            triples.EntityLinker(FILMS, wrong)
+            EntityLinker(FILMS, wrong)
 
 
 @pytest.mark.parametrize(
@@ -203,17 +209,17 @@ def test_aliases():
     ],
 )
 def test_names_that_have_brackets(names, text, entity):
-    link = triples.EntityLinker([*names, "Heat"]).link(text)
+    link = EntityLinker([*names, "Heat"]).link(text)
     assert (link.entity, link.by) == (entity, "brackets")
     if names != ["REC"]:
-        assert link.words == ("who", "directed", triples.ENTITY)
+        assert link.words == ("who", "directed", ENTITY)
 
 
 def test_generated_questions_about_names_with_brackets():
     films = {"[REC]": "Paco", "REC": "Ann", "A [B] C": "Bo", "B": "Cy"}
     facts = [triples.Fact(film, "directed_by", name) for film, name in films.items()]
     knowledge = triples.KnowledgeBase(facts)
-    linker = triples.EntityLinker(knowledge.entities)
+    linker = EntityLinker(knowledge.entities)
     asked = set()
     for question in triples.generate_questions(knowledge, 100, other_words=0.2):
         entity = linker.link(question.text).entity
@@ -226,33 +232,33 @@ def test_generated_questions_about_names_with_brackets():
 
 def test_entities_are_not_one_string():
     with pytest.raises(ValueError, match=r"`entities` must hold names, .*'Heat'"):
-        triples.EntityLinker("Heat")
+        EntityLinker("Heat")
 
 
 def test_preferred_entities():
     known = ["Wind", "wind", "E.T. the Extra-Terrestrial", "E.T.", "Tom Hanks", "Big"]
     known += ["guitar", "The Guitar"]
-    linker = triples.EntityLinker(known)
+    linker = EntityLinker(known)
     assert linker.link("who made wind")[::3] == ("wind", ("Wind",))
     assert linker.link("who made E.T.").entity == "E.T."
     assert linker.link("was Tom Hanks in Big").entity == "Tom Hanks"
-    linker = triples.EntityLinker(known, prefer=["Wind", known[2], "Big", "The Guitar"])
+    linker = EntityLinker(known, prefer=["Wind", known[2], "Big", "The Guitar"])
     assert linker.link("who made wind")[::3] == ("Wind", ("wind",))
     assert linker.link("who made E.T.")[::3] == (known[2], ("E.T.",))
     assert linker.link("Who made Guitar?")[::3] == ("The Guitar", ("guitar",))
     assert linker.link("was Tom Hanks in Big").entity == "Big"
     assert linker.link("what did Tom Hanks direct").entity == "Tom Hanks"
     with pytest.raises(ValueError, match=r"`prefer` must hold .* Received: .*'Jaws'"):
-        triples.EntityLinker(known, prefer=["Jaws"])
+        EntityLinker(known, prefer=["Jaws"])
 
 
 def test_vectorize_passes_candidates_on():
     knowledge = triples.KnowledgeBase(triples.parse("Tokyo Story|a|b\nOld Tokyo|a|c"))
     questions = [triples.Question("who is in tokyo", ("b",))]
     vocabulary = triples.question_vocabulary(
-        questions, triples.EntityLinker(knowledge.entities)
+        questions, EntityLinker(knowledge.entities)
     )
-    with pytest.raises(triples.AmbiguousEntityError, match=r"questions\[0\]") as caught:
+    with pytest.raises(AmbiguousEntityError, match=r"questions\[0\]") as caught:
         triples.vectorize(questions, knowledge, vocabulary)
     assert caught.value.candidates == ("Old Tokyo", "Tokyo Story")
     vectors = triples.vectorize(questions, knowledge, vocabulary, unknown="empty")

@@ -14,9 +14,9 @@ import numpy as np
 
 from keras_attention.kernels import Rules
 from keras_attention.models.base.exported_generation import in_graph
-from keras_attention.text.packages import require
-from keras_attention.text.subwords import PADDING, START, Subwords
-from keras_attention.text.translator import (
+from keras_attention.text.tensorflow_text.packages import require
+from keras_attention.text.tensorflow_text.subwords import PADDING, START, Subwords
+from keras_attention.text.tensorflow_text.translator import (
     check_exporting,
     known,
     of_one,

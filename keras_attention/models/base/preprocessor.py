@@ -31,13 +31,13 @@ class Preprocessor(abc.ABC):
     def check(self, model: Any) -> None:
         """Raises a ValueError if the model does not fit, according to `model_sizes`."""
         for name, size in self.model_sizes.items():
-            found = getattr(model, name, None)
-            if found != size:
+            value = getattr(model, name, None)
+            if value != size:
                 raise ValueError(
                     f"`model.preprocessor` must fit the model: a "
                     f"{type(self).__name__} with these vocabularies and classes needs "
                     f"{name}={size}. Received: a {type(model).__name__} with "
-                    f"{name}={found}"
+                    f"{name}={value}"
                 )
 
     @abc.abstractmethod

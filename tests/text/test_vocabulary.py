@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from keras_attention.datasets.vocabulary import SPECIAL_TOKENS, Vocabulary, tokenize
+from keras_attention.text.vocabulary import SPECIAL_TOKENS, Vocabulary, tokenize
 
 
 @pytest.mark.parametrize(

@@ -65,9 +65,9 @@ def load(model: Any, path: pathlib.Path) -> None:
         variable.assign(variable.value)
     # Keras says nothing of weights in the file that the model lacks.
     with tempfile.TemporaryDirectory() as folder:
-        own = pathlib.Path(folder) / path.name
-        model.save_weights(own)
-        surplus = sorted(_names(path) - _names(own))
+        saved = pathlib.Path(folder) / path.name
+        model.save_weights(saved)
+        surplus = sorted(_names(path) - _names(saved))
     if surplus:
         raise ValueError(f"the file has weights that the model lacks: {surplus[0]}")
 
@@ -78,15 +78,15 @@ def checksum(path: pathlib.Path) -> str:
 
 
 def _names(path: pathlib.Path) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
 
     def visit(name: str, item: Any) -> None:
         if isinstance(item, h5py.Dataset) and name.split("/")[0] != OPTIMIZER:
-            found.add(name)
+            names.add(name)
 
     with h5py.File(path, "r") as file:
         file.visititems(visit)
-    return found
+    return names
 
 
 def _as(array: Any, stored: Any, dtype: str, name: str) -> Any:
@@ -97,10 +97,10 @@ def _as(array: Any, stored: Any, dtype: str, name: str) -> Any:
     if not np.issubdtype(array.dtype, np.floating):
         return array
     with np.errstate(over="ignore"):
-        found = array.astype(dtype)
-    if not np.isfinite(found).all():
+        converted = array.astype(dtype)
+    if not np.isfinite(converted).all():
         raise ValueError(
             f"`weights_dtype` must hold all weights. Received: weights_dtype={dtype!r},"
             f" and {name} has weights up to {np.abs(array).max():.3g}"
         )
-    return found
+    return converted

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from keras_attention.datasets.triples.spelling import (
+from keras_attention.text.linking.spelling import (
     APOSTROPHES,
     ORDINARY,
     Word,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from keras_attention.layers.base.arguments import positive
-from keras_attention.text.packages import require
-from keras_attention.text.subwords import END
+from keras_attention.text.tensorflow_text.packages import require
+from keras_attention.text.tensorflow_text.subwords import END
 
 Tensor = Any
 

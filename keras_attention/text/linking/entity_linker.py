@@ -5,9 +5,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from keras_attention.datasets.babi import tokenize
-from keras_attention.datasets.triples.matching import find
-from keras_attention.datasets.triples.mentions import (
+from keras_attention.text.linking.matching import find
+from keras_attention.text.linking.mentions import (
     CONTENT,
     ENTITY,
     LOOSE,
@@ -15,8 +14,9 @@ from keras_attention.datasets.triples.mentions import (
     Match,
     Question,
 )
-from keras_attention.datasets.triples.names import NameIndex, Spelling, closest
-from keras_attention.datasets.triples.spelling import Word, words_of
+from keras_attention.text.linking.names import NameIndex, Spelling, closest
+from keras_attention.text.linking.spelling import Word, words_of
+from keras_attention.text.words import tokenize
 
 _BRACKETS = re.compile(r"\[([^\[\]]+)\]")
 _SHOWN = 8  # candidates in a message

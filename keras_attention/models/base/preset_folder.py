@@ -22,8 +22,8 @@ from typing import Any
 import keras
 
 from keras_attention import kernels
-from keras_attention.presets import weights
-from keras_attention.presets.preprocessor import Preprocessor
+from keras_attention.models.base import preset_weights
+from keras_attention.models.base.preprocessor import Preprocessor
 from keras_attention.version import __version__
 
 CONFIG = "config.json"
@@ -70,7 +70,7 @@ def write(
             other files or the current one, or a preprocessor that is no `Preprocessor`
             or does not fit the model.
     """
-    if weights_dtype is not None and weights_dtype not in weights.DTYPES:
+    if weights_dtype is not None and weights_dtype not in preset_weights.DTYPES:
         raise ValueError(
             "`weights_dtype` must be None, 'float32' or 'float16'. "
             f"Received: weights_dtype={weights_dtype!r}"
@@ -90,12 +90,12 @@ def write(
         made.mkdir()
         config = keras.saving.serialize_keras_object(model)
         _write_json(made / CONFIG, {k: config[k] for k in ENTRIES})
-        weights.save(model, made / WEIGHTS, weights_dtype)
+        preset_weights.save(model, made / WEIGHTS, weights_dtype)
         metadata = {
             "keras_version": keras.__version__,
             "keras_attention_version": __version__,
             "parameter_count": int(model.count_params()),
-            "weights_sha256": weights.checksum(made / WEIGHTS),
+            "weights_sha256": preset_weights.checksum(made / WEIGHTS),
             "date_saved": datetime.datetime.now(datetime.UTC).isoformat()[:19] + "Z",
         }
         _write_json(made / METADATA, metadata)
@@ -130,9 +130,9 @@ def read(
         ValueError: the folder is no preset, one of another class, or damaged; the
             message names the file. Or the weights do not fit the arguments.
     """
-    own, config = class_of(path)
-    if not issubclass(own, cls):
-        name = own.__name__
+    preset_cls, config = class_of(path)
+    if not issubclass(preset_cls, cls):
+        name = preset_cls.__name__
         raise ValueError(
             f"`preset` must hold a model of the class {cls.__name__}; call "
             f"`{name}.from_preset`. Received: a preset of {name}: {path.name}"
@@ -141,7 +141,7 @@ def read(
     # The constructor tells what is wrong with arguments of the user.
     damaged = nullcontext() if kwargs else _naming(path / CONFIG)
     with damaged, loading:
-        model = own.from_config({**config, **kwargs})
+        model = preset_cls.from_config({**config, **kwargs})
     if load_weights:
         _load_weights(model, path, kwargs)
     if (path / PREPROCESSOR).exists():
@@ -159,17 +159,17 @@ def class_of(path: pathlib.Path) -> tuple[Any, dict[str, Any]]:
     """
     entries = read_json(path / CONFIG)
     with _naming(path / CONFIG):
-        kind, config = entries["registered_name"], entries["config"]
-        if not isinstance(kind, str) or not isinstance(config, dict):
+        name, config = entries["registered_name"], entries["config"]
+        if not isinstance(name, str) or not isinstance(config, dict):
             raise ValueError("its entries must be a name and an object")
-    own = keras.saving.get_registered_object(kind)
-    if not isinstance(own, type) or not hasattr(own, "from_preset"):
+    cls = keras.saving.get_registered_object(name)
+    if not isinstance(cls, type) or not hasattr(cls, "from_preset"):
         raise ValueError(
             f"{path / CONFIG} must name a registered class of models with "
             "`from_preset`; import its module first. "
-            f"Received: registered_name={kind!r}"
+            f"Received: registered_name={name!r}"
         )
-    return own, config
+    return cls, config
 
 
 def _load_weights(model: Any, path: pathlib.Path, kwargs: dict[str, Any]) -> None:
@@ -178,22 +178,22 @@ def _load_weights(model: Any, path: pathlib.Path, kwargs: dict[str, Any]) -> Non
         raise ValueError(f"`preset` must hold {WEIGHTS}. Received: {path}")
     metadata = read_json(path / METADATA) if (path / METADATA).exists() else {}
     expected = metadata.get("weights_sha256")
-    if expected is not None and expected != weights.checksum(file):
+    if expected is not None and expected != preset_weights.checksum(file):
         raise ValueError(
             f"{file} is damaged: it must be the file that `save_to_preset` wrote, see "
             f"{METADATA}. Received: another content"
         )
     if not kwargs:
         with _naming(file):
-            weights.load(model, file)
+            preset_weights.load(model, file)
         return
     try:
-        weights.load(model, file)
+        preset_weights.load(model, file)
     except FAULTS as error:
-        given = ", ".join(f"{name}={value!r}" for name, value in kwargs.items())
+        arguments = ", ".join(f"{name}={value!r}" for name, value in kwargs.items())
         raise ValueError(
             "The arguments must fit the weights of the preset, or `load_weights` must "
-            f"be False. Received: {given} ({error})"
+            f"be False. Received: {arguments} ({error})"
         ) from error
 
 
@@ -208,43 +208,43 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
             f"`preset` must be a folder with {path.name}. Received: {path.parent}"
         )
     with _naming(path):
-        found = json.loads(path.read_text("utf-8"))
-        if not isinstance(found, dict):
+        entries = json.loads(path.read_text("utf-8"))
+        if not isinstance(entries, dict):
             raise ValueError("it must hold an object")
-    return found
+    return entries
 
 
 def _read_preprocessor(path: pathlib.Path) -> Preprocessor:
     entry = read_json(path / PREPROCESSOR)
     with _naming(path / PREPROCESSOR):
-        kind, config = entry["registered_name"], entry["config"]
+        name, config = entry["registered_name"], entry["config"]
         expected = entry["assets"]
-        if not isinstance(kind, str) or not all(
+        if not isinstance(name, str) or not all(
             isinstance(value, dict) for value in (config, expected)
         ):
             raise ValueError("its entries must be a name and objects")
-    own = keras.saving.get_registered_object(kind)
-    if not isinstance(own, type) or not issubclass(own, Preprocessor):
+    cls = keras.saving.get_registered_object(name)
+    if not isinstance(cls, type) or not issubclass(cls, Preprocessor):
         raise ValueError(
             f"{path / PREPROCESSOR} must name a registered `Preprocessor`; import its "
-            f"module first. Received: registered_name={kind!r}"
+            f"module first. Received: registered_name={name!r}"
         )
-    found = _checksums(path / ASSETS)
-    for name in sorted({*expected, *found}):
-        if expected.get(name) != found.get(name):
+    checksums = _checksums(path / ASSETS)
+    for file in sorted({*expected, *checksums}):
+        if expected.get(file) != checksums.get(file):
             raise ValueError(
-                f"{path / ASSETS / name} is damaged: it must be the file that "
+                f"{path / ASSETS / file} is damaged: it must be the file that "
                 "`save_to_preset` wrote, see preprocessor.json. Received: "
-                + ("another content" if name in found else "no such file")
+                + ("another content" if file in checksums else "no such file")
             )
     with _naming(path / ASSETS):
-        return own.from_assets(path / ASSETS, config)
+        return cls.from_assets(path / ASSETS, config)
 
 
 def _checksums(folder: pathlib.Path) -> dict[str, str]:
     """Returns the SHA-256 of each file of a folder, by its path in it."""
     return {
-        path.relative_to(folder).as_posix(): weights.checksum(path)
+        path.relative_to(folder).as_posix(): preset_weights.checksum(path)
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
@@ -275,10 +275,10 @@ def _checked_target(path: str | os.PathLike[str]) -> pathlib.Path:
         if folder.is_dir():
             others = sorted({entry.name for entry in folder.iterdir()} - PARTS)
         if not folder.is_dir() or others:
-            found = f", which holds {others[0]!r}" if others else ""
+            content = f", which holds {others[0]!r}" if others else ""
             raise ValueError(
                 "`path` must be a new folder or the folder of a preset, without other "
-                f"files. Received: path={os.fspath(path)!r}{found}"
+                f"files. Received: path={os.fspath(path)!r}{content}"
             )
     return folder
 

@@ -1,4 +1,4 @@
-"""The presets that the package ships, and how a preset is found."""
+"""The networks that the package ships: their names and cards, and how one is loaded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from keras_attention.presets import folder
+from keras_attention.models.base import preset_folder
 
 NETWORKS = pathlib.Path(__file__).parent / "networks"
 
@@ -19,13 +19,13 @@ def names(cls: type | None = None) -> list[str]:
     Args:
         cls: a class of models; only its presets are listed. None for all.
     """
-    found = sorted(path.parent.name for path in NETWORKS.glob(f"*/{folder.CONFIG}"))
-    return [name for name in found if cls is None or issubclass(class_of(name), cls)]
+    shipped = sorted(p.parent.name for p in NETWORKS.glob(f"*/{preset_folder.CONFIG}"))
+    return [name for name in shipped if cls is None or issubclass(class_of(name), cls)]
 
 
 def class_of(name: str) -> type:
     """Returns the class of a shipped preset."""
-    return folder.class_of(NETWORKS / name)[0]
+    return preset_folder.class_of(NETWORKS / name)[0]
 
 
 def card(preset: str | os.PathLike[str]) -> dict[str, Any]:
@@ -37,7 +37,8 @@ def card(preset: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
         ValueError: for an unknown preset, or one without a card.
     """
-    return folder.read_json(find(preset, keras.Model) / folder.CARD)
+    folder = find(preset, keras.Model)
+    return preset_folder.read_json(folder / preset_folder.CARD)
 
 
 def load(
@@ -57,7 +58,10 @@ def load(
     Raises:
         ValueError: for an unknown preset, one of another class, or a damaged file.
     """
-    return folder.read(find(preset, cls), cls, load_weights, **kwargs)
+    # The import registers the preprocessors of this package.
+    from keras_attention.presets import preprocessors  # noqa: F401
+
+    return preset_folder.read(find(preset, cls), cls, load_weights, **kwargs)
 
 
 def find(preset: str | os.PathLike[str], cls: type) -> pathlib.Path:
@@ -70,7 +74,7 @@ def find(preset: str | os.PathLike[str], cls: type) -> pathlib.Path:
         raise ValueError(f"`preset` must be a name or a path. Received: {preset!r}")
     path = pathlib.Path(preset)
     if preset in names():
-        if (path / folder.CONFIG).exists():
+        if (path / preset_folder.CONFIG).exists():
             raise ValueError(
                 "`preset` must not be both a shipped preset and a folder: write "
                 f"'./{preset}' for the folder. Received: preset={preset!r}"
@@ -78,8 +82,8 @@ def find(preset: str | os.PathLike[str], cls: type) -> pathlib.Path:
         return NETWORKS / os.fspath(preset)
     if path.is_dir():
         return path
-    own = names(cls)
-    listed = ", ".join(own) if own else f"none for {cls.__name__}"
+    of_class = names(cls)
+    listed = ", ".join(of_class) if of_class else f"none for {cls.__name__}"
     raise ValueError(
         "`preset` must be a folder that `save_to_preset` wrote, or the name of a "
         f"shipped preset ({listed}). Received: preset={os.fspath(preset)!r}"

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from keras_attention.text.packages import require
+from keras_attention.text.tensorflow_text.packages import require
 
 PADDING, UNKNOWN, START, END = range(4)
 

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from keras_attention.datasets.babi import tokenize
-from keras_attention.datasets.triples.names import NameIndex, Spelling
-from keras_attention.datasets.triples.spelling import (
+from keras_attention.text.linking.names import NameIndex, Spelling
+from keras_attention.text.linking.spelling import (
     APOSTROPHES,
     ARTICLES,
     FRAME_WORDS,
@@ -19,6 +18,7 @@ from keras_attention.datasets.triples.spelling import (
     words_of,
     year_after,
 )
+from keras_attention.text.words import tokenize
 
 ENTITY = "<entity>"  # replaces the entity's name in a question's words
 QUOTES = "\"'“”„«»‘’"

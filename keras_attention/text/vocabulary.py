@@ -1,7 +1,7 @@
 """Vocabularies of words or characters for input and output sequences.
 
 ```python
-from keras_attention.datasets.vocabulary import Vocabulary
+from keras_attention.text import Vocabulary
 
 vocabulary = Vocabulary.from_sentences(["A dog runs.", "A cat."])
 vocabulary.encode("A dog.")              # [5, 7, 4]
@@ -16,7 +16,7 @@ import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
-from keras_attention.datasets.files import decode_text
+from keras_attention.text.encoding import decode_text
 
 PADDING, UNKNOWN, START, END = range(4)
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<start>", "<end>")  # by index

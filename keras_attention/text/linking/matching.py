@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from keras_attention.datasets.triples.mentions import (
+from keras_attention.text.linking.mentions import (
     CONTENT,
     FULL,
     LOOSE,
@@ -14,8 +14,8 @@ from keras_attention.datasets.triples.mentions import (
     Match,
     Question,
 )
-from keras_attention.datasets.triples.names import NameIndex
-from keras_attention.datasets.triples.spelling import (
+from keras_attention.text.linking.names import NameIndex
+from keras_attention.text.linking.spelling import (
     ARTICLES,
     Word,
     is_special,
