@@ -29,7 +29,6 @@ def name_of(page):
     return page.relative_to(ROOT).as_posix()
 
 
-lines = module_of_docs("lines")
 DRAWINGS = module_of_docs("drawings").drawings()
 
 
@@ -163,18 +162,6 @@ def test_what_a_run_of_a_page_rejects(text, whole, error, tmp_path, monkeypatch)
     page.write_text(text, "utf-8")
     with contextlib.nullcontext() if error is None else pytest.raises(error):
         run(page, monkeypatch, whole)
-
-
-@pytest.mark.parametrize("page", lines.PAGES)
-def test_links_hold_the_lines_of_the_functions(page):
-    text = (ROOT / page).read_text("utf-8")
-    assert lines.LINK.search(text), f"{page} links to no line of code"
-    for link in lines.LINK.finditer(text):
-        line = lines.line_of(link["path"], link["name"])
-        assert int(link["line"]) == line, (
-            f"{page}: {link['name']} is on line {line} of {link['path']}; "
-            "`python docs/lines.py` puts all of them right"
-        )
 
 
 def places():
