@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     ROOT / "tests" / "README.md",
+    *sorted([*ROOT.glob("examples/studies/*/*.md"), *ROOT.glob("tests/*/*.md")]),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 LINK = re.compile(
