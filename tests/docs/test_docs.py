@@ -199,7 +199,7 @@ def named_in(text):
     """
     names, paths = set(), set()
     for code in re.findall(r"`([^`\n]+)`", FENCE.sub("", text)):
-        file = code.endswith((".py", ".toml"))
+        file = code.endswith((".py", ".toml", ".md"))
         dotted = re.fullmatch(r"(([A-Za-z_]\w*)(?:\.\w+)+)(?:\(.*\))?", code)
         rooted = r"(?:keras_attention|tests|examples|docs)/[\w./-]*"
         if re.fullmatch(rf"{rooted}|[\w./-]+/\w+\.py", code):
