@@ -5,7 +5,7 @@ import struct
 from pathlib import Path
 from urllib.parse import unquote
 
-import lines
+import code_host
 import notebooks
 from mkdocs.structure.files import File
 
@@ -29,7 +29,7 @@ def on_page_markdown(markdown, page, config, files):
 
     The site does not hold the files of code.
     """
-    text = lines.LINK.sub(_api_link, lines.without_definitions(markdown))
+    text = code_host.LINK.sub(_api_link, code_host.without_definitions(markdown))
     path = Path(page.file.src_uri)
     if path.parts[0] != "guides":
         return text
@@ -59,14 +59,14 @@ def on_page_content(html, page, config, files):
 
 
 def _api_link(link):
-    name, path, line = link["name"], link["path"], link["line"]
+    name, path = link["name"], link["path"]
     owner = name.split(".")[0]
     if _has_a_page(owner, path):
         target = f"{path.removesuffix('.py').replace('/', '.')}.{owner}"
-        return f"[`{name}`][{target}]<br><small>{path}:{line}</small>"
+        return f"[`{name}`][{target}]<br><small>{path}</small>"
     # Long names break behind an underscore rather than anywhere.
     breakable = name.replace("_", "_<wbr>")
-    return f"<code>{breakable}</code><br><small>{path}:{line}</small>"
+    return f"<code>{breakable}</code><br><small>{path}</small>"
 
 
 def _has_a_page(owner, path):

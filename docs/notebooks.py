@@ -18,7 +18,6 @@ import re
 from pathlib import Path
 
 import code_host
-import lines
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -56,9 +55,9 @@ def notebook_of(page, address, package=".", code=True):
         package: what the first cell installs.
         code: whether links may lead to files of code, which a site does not have.
     """
-    text = lines.without_definitions(page.read_text("utf-8"))
+    text = code_host.without_definitions(page.read_text("utf-8"))
     if not code:
-        text = lines.LINK.sub(r"`\g<name>`", text)
+        text = code_host.LINK.sub(r"`\g<name>`", text)
     prose = code_host.FENCE.sub("", text)  # a comment in code is no heading
     places = {code_host.slug(h): h for h in re.findall(r"^#+ (.+)$", prose, re.M)}
     cells = [code_cell(IMPORTS + SETUP.format(package=package))]
@@ -113,7 +112,7 @@ def _markdown_cell(text, page, places, address):
 
     def shown(prose):
         prose = code_host.TARGETS.sub(target, prose)
-        return lines.NAMED.sub(lambda found: f"]({address(found[1], '')})", prose)
+        return code_host.API.sub(lambda found: f"]({address(found[1], '')})", prose)
 
     parts = BLOCK.split(text)
     for number, part in enumerate(parts):
@@ -144,7 +143,7 @@ def in_checkout(folder):
     """Addresses for a notebook that lies in a folder on this machine."""
 
     def address(file, place):
-        file = lines.file_of(file) if isinstance(file, str) else file
+        file = code_host.file_of(file) if isinstance(file, str) else file
         path = Path(os.path.relpath(file, folder)).as_posix()
         return f"{path}#{place}" if place else path
 
@@ -192,7 +191,7 @@ def api_place_of(name):
         return shown[module], name
     for found, page in shown.items():  # a module under another name
         same = found.rpartition(".")[2] == module.rpartition(".")[2]
-        if same and lines.file_of(found) == lines.file_of(name):
+        if same and code_host.file_of(found) == code_host.file_of(name):
             return page, f"{found}.{last}"
     raise LookupError(f"no page of the API documents {name!r}")
 

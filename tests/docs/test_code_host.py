@@ -10,7 +10,7 @@ PICTURES = json.loads((DOCS / "pictures.json").read_text("utf-8"))
 MEGABYTES = 3  # of all pictures together
 
 
-code_host, lines, pictures = map(module_of_docs, ("code_host", "lines", "pictures"))
+code_host, pictures = map(module_of_docs, ("code_host", "pictures"))
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,12 @@ SOUND = """# Title
         ("![a\nmap](gone.png)", ["gone.png is not in the repository"]),
         ("[x](#no)", ["#no: that page has no such heading"]),
         ("[x](other.md#no)", ["other.md#no: that page has no such heading"]),
+        (
+            "[`Known`](tests/code.py#L1)",
+            ["tests/code.py#L1: lines move; the text of a link names what is there"],
+        ),
+        ("[`Known.call`](tests/code.py)", []),
+        ("[`Known.no`](tests/code.py)", ["tests/code.py does not define Known.no"]),
         ("[`x`][keras_attention.x]", ["[keras_attention.x] has no definition"]),
         ('![x](other.md){ width="4" }', ['{ width="4" } would be shown as text']),
     ],
@@ -49,6 +55,9 @@ SOUND = """# Title
 def test_each_fault_is_found(tmp_path, added, said):
     page = tmp_path / "page.md"
     page.write_text(f"{SOUND}\n{added}\n", "utf-8")
+    (tmp_path / "tests").mkdir()
+    code = "class Known:\n    def call(self):\n        pass\n"
+    (tmp_path / "tests" / "code.py").write_text(code, "utf-8")
     (tmp_path / "other.md").write_text("# A `b` – [c](x.md)\n\n## A b – c\n", "utf-8")
     assert list(code_host.faults(page)) == said
 
@@ -56,9 +65,10 @@ def test_each_fault_is_found(tmp_path, added, said):
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda p: p.stem)
 def test_names_of_the_api_have_their_definitions(page):
     text = page.read_text("utf-8")
-    if lines.NAMED.search(text):
-        assert lines.with_definitions(page, text) == text, "run python docs/lines.py"
-        assert lines.NOTE not in lines.without_definitions(text)
+    if code_host.API.search(text):
+        current = code_host.with_definitions(page, text) == text
+        assert current, "run python docs/code_host.py --write"
+        assert code_host.NOTE not in code_host.without_definitions(text)
 
 
 @pytest.mark.parametrize(
@@ -70,12 +80,12 @@ def test_names_of_the_api_have_their_definitions(page):
     ],
 )
 def test_the_file_of_a_name(name, file):
-    assert lines.file_of(name) == ROOT / "keras_attention" / file
+    assert code_host.file_of(name) == ROOT / "keras_attention" / file
 
 
 def test_a_name_that_is_not_in_the_package():
     with pytest.raises(LookupError, match=r"'keras_attention\.layers\.No' is not def"):
-        lines.file_of("keras_attention.layers.No")
+        code_host.file_of("keras_attention.layers.No")
 
 
 def test_pictures_are_current():

@@ -29,7 +29,6 @@ def name_of(page):
     return page.relative_to(ROOT).as_posix()
 
 
-lines = module_of_docs("lines")
 DRAWINGS = module_of_docs("drawings").drawings()
 
 
@@ -165,18 +164,6 @@ def test_what_a_run_of_a_page_rejects(text, whole, error, tmp_path, monkeypatch)
         run(page, monkeypatch, whole)
 
 
-@pytest.mark.parametrize("page", lines.PAGES)
-def test_links_hold_the_lines_of_the_functions(page):
-    text = (ROOT / page).read_text("utf-8")
-    assert lines.LINK.search(text), f"{page} links to no line of code"
-    for link in lines.LINK.finditer(text):
-        line = lines.line_of(link["path"], link["name"])
-        assert int(link["line"]) == line, (
-            f"{page}: {link['name']} is on line {line} of {link['path']}; "
-            "`python docs/lines.py` puts all of them right"
-        )
-
-
 def places():
     """Each module and class of the package, by its own name: where to find it."""
     found = {}
@@ -212,7 +199,7 @@ def named_in(text):
     """
     names, paths = set(), set()
     for code in re.findall(r"`([^`\n]+)`", FENCE.sub("", text)):
-        file = code.endswith((".py", ".toml"))
+        file = code.endswith((".py", ".toml", ".md"))
         dotted = re.fullmatch(r"(([A-Za-z_]\w*)(?:\.\w+)+)(?:\(.*\))?", code)
         rooted = r"(?:keras_attention|tests|examples|docs)/[\w./-]*"
         if re.fullmatch(rf"{rooted}|[\w./-]+/\w+\.py", code):

@@ -1,7 +1,7 @@
 """Recipes: model, arguments, training and published column.
 
 Recipes whose names begin with "paper" follow the paper, with the position encoding of
-the authors' code. docs/decisions.md explains this choice. It also explains how the
+the authors' code. examples/studies/babi/trials.md explains this choice, and how the
 other recipes differ. As in the authors' code, the loss is summed over a batch, and the
 learning rates are chosen for this sum.
 """
@@ -115,7 +115,7 @@ class Recipe:
 
 # The position encoding of the authors' code is twice the paper's. With SGD, linear
 # start and one network per task, task 16 is not learned without the factor of two (see
-# docs/decisions.md).
+# examples/studies/babi/trials.md).
 _PE = {"encoding": "centered_position"}
 _LS = {"linear_start": True}
 _RN = {"time_noise": 0.1}

@@ -79,7 +79,8 @@ GRAPH_TASKS: dict[str, Task] = {
         {**LONG, "rounding": 16, "bar": 0.95, "last_bar": 0.95},
         60,
     ),
-    # A larger initial kernel makes the first lessons shorter; see docs/decisions.md.
+    # A larger initial kernel makes the first lessons shorter; see
+    # examples/studies/dnc/trials.md.
     "shortest-path-sparse": Task(
         "shortest-path, its first lessons, with the 8 strongest links of each slot",
         walks("shortest_path", graphs.SHORTEST_PATH_SMALL[:3], (2, 3)),

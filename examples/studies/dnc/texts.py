@@ -120,7 +120,7 @@ blank slots. With 1,024 slots, the norm is 0.00026, less than √ε. The similar
 −0.19, and the weight of the first vector is 0.03. (These figures are from one sequence,
 and from another training of the same network.) The scaled ε restores the
 similarity. Scaling β by ln M / ln 64, or giving blank slots less weight, did not help
-enough; see [decisions](../decisions.md).
+enough; see `examples/studies/dnc/trials.md`.
 
 The last table, of traces, explains the errors with 40 vectors and 64 slots. The network
 hardly writes while it answers, and there are free slots until the end. Only a tenth of

@@ -8,7 +8,7 @@ from keras import ops
 
 Tensor = Any
 
-PAYS = 8  # words of the vocabulary for each word of a sentence, see docs/decisions.md
+PAYS = 8  # words of the vocabulary per word of a sentence, see tests/speed/trials.md
 
 
 def word_sums(

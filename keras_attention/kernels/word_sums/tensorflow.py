@@ -8,7 +8,7 @@ import tensorflow as tf
 
 Tensor = Any
 
-PAYS = 28  # words of the vocabulary for each word of a sentence, see docs/decisions.md
+PAYS = 28  # words of the vocabulary per word of a sentence, see tests/speed/trials.md
 
 
 def word_sums(

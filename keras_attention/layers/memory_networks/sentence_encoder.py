@@ -160,7 +160,7 @@ class SentenceEncoder(Configured, keras.layers.Layer):
         return ops.any(masks.padding(inputs), axis=-1)  # (B, M)
 
     def _sums_pay(self, inputs: Tensor) -> bool:
-        """Returns whether training without lookups is faster; see docs/decisions.md."""
+        """Whether training without lookups is faster; see tests/speed/trials.md."""
         return (
             self.encoding in positions.ENCODINGS
             and kernels.word_sums_pay(self.vocabulary_size, inputs.shape[-1])
