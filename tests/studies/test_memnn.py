@@ -230,7 +230,7 @@ def test_steps_of_a_large_memory(tmp_path, monkeypatch):
 def test_steps_are_not_repeated(tmp_path, monkeypatch):
     done = []
 
-    def run(command, check):
+    def run(command, check, env):
         done.append(command[3])
         (tmp_path / f"{command[3]}.new").write_text('{"right": 7}')
 
