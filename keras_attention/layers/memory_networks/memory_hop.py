@@ -15,7 +15,7 @@ from keras_attention.layers.base.arguments import (
     resolve_normalizer,
 )
 from keras_attention.layers.base.attention_layer import Prepared
-from keras_attention.layers.base.checks import check_hop
+from keras_attention.layers.base.checked import check_hop
 from keras_attention.layers.base.one_head_attention import OneHeadAttention
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.memory_networks.sentence_encoder import normal
