@@ -62,7 +62,7 @@ class AttentionProtocol(abc.ABC):
         """
         return False
 
-    def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:
+    def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:  # noqa: B027
         """Raises a ValueError if the widths do not fit each other."""
 
     @abc.abstractmethod

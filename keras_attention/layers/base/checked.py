@@ -148,6 +148,9 @@ def all_given(layer: Any, args: tuple, kwargs: Given) -> Given:
     return {**dict(zip(inspect.signature(layer.call).parameters, args)), **kwargs}
 
 
+MASK_NAMES = "query_mask", "value_mask", "key_mask", "attention_mask"
+
+
 class Masks(NamedTuple):
     """The masks of a call: booleans, True = may attend, or None."""
 
@@ -218,8 +221,7 @@ def _checked_masks(
     """Checks the masks of a call; `rows` is the shape of the user's query mask."""
     single = len(rows) < len(query) - 1
     if heads is not None:
-        names = "query_mask", "value_mask", "key_mask", "attention_mask"
-        given = Masks(*(as_boolean(*pair) for pair in zip(names, given)))
+        given = Masks(*(as_boolean(*pair) for pair in zip(MASK_NAMES, given)))
     queries = masks.check("query_mask", given.query, rows)
     values = masks.check("value_mask", given.value, value[:-1])
     keys = masks.check("key_mask", given.key, key[:-1])
@@ -258,6 +260,50 @@ def merge_masks(given: Masks, causal_sizes: tuple | None = None) -> Tensor | Non
     if causal_sizes is not None:
         merged.append(ops.expand_dims(masks.causal(*causal_sizes), 0))  # (1, T, S)
     return masks.merge(*merged)
+
+
+def merge_masks_of_heads(given: Masks) -> Tensor | None:
+    """Merges all masks but the query mask to (·, ·, ·, S), or returns None."""
+    mask = merge_masks(given._replace(query=None))
+    if mask is None or len(mask.shape) == 4:
+        return mask
+    return ops.expand_dims(mask, 1)  # (B, 1, T, S)
+
+
+def fold_masks(
+    given: Masks, bias: Tensor | None, query: Tensor, key: Tensor, axes: folding.Axes
+) -> tuple[Masks, Tensor | None]:
+    """Folds masks and a bias to those of attention over one axis.
+
+    Args:
+        given: the masks of a call, as `check_call` returns them.
+        bias: the bias of the call, or None.
+        query: (B, ..., Dq).
+        key: (B, ..., Dk).
+        axes: the attention axes as non-negative indices.
+
+    Returns:
+        Masks (B, T) and (B, S), and pairs and a bias of rank 4.
+    """
+    q, k = ops.shape(query), ops.shape(key)
+    of_queries, of_values, of_keys = (
+        None if mask is None else folding.fold_sequence_mask(mask, shape, axes)
+        for mask, shape in zip(given[:3], (q, k, k))
+    )
+    pairs, bias = (
+        None if x is None else folding.fold_mask(x, q, k, axes)
+        for x in (given.pairs, bias)
+    )
+    return Masks(of_queries, of_values, of_keys, pairs), bias
+
+
+def with_time(query: Any, value: Any, key: Any) -> tuple[tuple, tuple, tuple]:
+    """Returns the shapes of a call; a single query gets a T axis."""
+    query, value = tuple(query), tuple(value)
+    key = value if key is None else tuple(key)
+    if len(query) == 2 and len(value) == 3:
+        query = (query[0], 1, query[1])
+    return query, value, key
 
 
 def check_inputs(query: Shape, value: Shape, key: Shape, axes: Any) -> folding.Axes:
@@ -343,6 +389,23 @@ def check_hop(query: Tensor, value: Tensor, key: Tensor) -> None:
             f"Received: query.shape={tuple(query.shape)}, "
             f"value.shape={tuple(value.shape)}"
         )
+
+
+def check_order(layer: Any, axes: folding.Axes, causal: bool) -> None:
+    """Raises a ValueError for options that need one axis if there are several axes."""
+    ordered = {
+        "use_causal_mask": causal,
+        "sliding_window": getattr(layer, "sliding_window", None),
+        "position": getattr(layer, "position", None),
+    }
+    if len(axes) == 1:
+        return
+    for name, value in ordered.items():
+        if value:
+            raise ValueError(
+                f"`{name}` needs one axis to attend over, along which there is an "
+                f"order. Received: {name}={value}, attention_axes={axes}"
+            )
 
 
 def as_boolean(name: str, mask: Tensor | None) -> Tensor | None:

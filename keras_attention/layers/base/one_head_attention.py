@@ -26,9 +26,9 @@ class OneHeadAttention(AttentionLayer):
     """Abstract base class of one-head attention over unprojected values.
 
     The weights have shape (B, T, S). A subclass defines `attend_from_state`, and checks
-    widths in `check_widths`. If it compares queries and keys with a `Score`, this is its
-    attribute `score`. If it drops weights, it also has a `dropout` rate, a `seed` and a
-    `seed_generator`.
+    widths in `check_widths`. If it compares queries and keys with a `Score`, this is
+    its attribute `score`. If it drops weights, it also has a `dropout` rate, a `seed`
+    and a `seed_generator`.
 
     Call arguments:
         query: (B, T, Dq), or (B, Dq) for one query. With one query, the outputs have
