@@ -15,7 +15,6 @@ import keras
 
 from keras_attention import layers, models
 from keras_attention.layers.external_memory.memory_cell import MemoryCell
-from keras_attention.layers.multi_head.projected_heads import ProjectedHeads
 from keras_attention.layers.transformer.block import Block
 
 # The axes to split, in the order of preference, by the name of a weight. If the mesh
@@ -51,7 +50,8 @@ BY_TYPE: list[tuple[Any, Roles]] = [
 ]
 # Layers whose projections have heads. Keras' layers and ours name the sublayers alike.
 HEADS = (
-    ProjectedHeads,
+    layers.MultiHeadAttention,
+    layers.Hopfield,
     keras.layers.MultiHeadAttention,
     keras.layers.GroupQueryAttention,
 )

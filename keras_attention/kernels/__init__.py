@@ -11,8 +11,7 @@ the same functions:
 - `dropout_attention(query, key, value, mask, scale, is_causal, bias, rate, seed)`: the
   same with dropout of the weights, from a `SeedGenerator`; or None where explicit
   weights are as fast. No random number per weight is stored
-- `dense(layer, x, mapped)`: the output of an `EinsumDense` layer that maps the last
-  `mapped` axes
+- `dense(layer, x)`: the output of an `EinsumDense` layer
 - `normalize(layer, x)`: the output of Keras' `LayerNormalization` or
   `RMSNormalization` of the last axis
 - `call_layer(layer, *given, **options)`: the output of a layer, without the overhead of

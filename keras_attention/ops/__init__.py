@@ -15,7 +15,8 @@ from keras_attention.ops import (
     similarity,
     sinks,
 )
-from keras_attention.ops.attention import attend, attend_heads, dot_product_attention
+from keras_attention.ops.attention import attend, dot_product_attention
+from keras_attention.ops.heads import attend_heads
 from keras_attention.ops.hopfield import binary_energy, energy, retrieval, streaming
 from keras_attention.ops.memory import addressing, links
 from keras_attention.ops.ring import ring_attention

@@ -22,8 +22,7 @@ from keras import ops
 
 from keras_attention import kernels
 from keras_attention.numerics import masks, normalizers
-from keras_attention.numerics.axes import grouped_matmul
-from keras_attention.numerics.precision import mask_value, to_float32
+from keras_attention.numerics.precision import mask_value
 from keras_attention.ops import scores
 
 Tensor = Any
@@ -170,92 +169,6 @@ def dot_product_attention(
     return kernels.dot_product_attention(
         query, key, value, mask, scale, is_causal, bias
     )
-
-
-def attend_heads(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None = None,
-    scale: float | None = None,
-    normalizer: str | Callable = "softmax",
-    bias: Tensor | None = None,
-    dropout: Callable | None = None,
-    soft_cap: float | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Computes multi-head attention with any normalizer, and returns the weights.
-
-    Args:
-        query: (B, T, H, E).
-        key: (B, S, G, E), where G divides H.
-        value: (B, S, G, V).
-        mask: booleans that broadcast to (B, H, T, S), True = may attend; or None.
-        scale: the factor of q kᵀ; 1/√E by default.
-        normalizer: the name of a normalizer, or a callable f(scores, mask).
-        bias: numbers added to the scores, which broadcast to (B, H, T, S); or None.
-            Values below a quarter of the lowest number of the dtype, including −∞, are
-            raised to this quarter. A key with such a bias gets weight 0, unless all
-            keys of its row have such a bias. Use `mask` to exclude keys.
-        dropout: a callable applied to the weights before they multiply the values; or
-            None.
-        soft_cap: c, the cap: a score z becomes c tanh(z / c) before the bias is added;
-            or None.
-
-    Returns:
-        The output (B, T, H, V) and the weights (B, H, T, S) before dropout. Both are 0
-        for each query that may attend to no key.
-
-    Raises:
-        ValueError: as :func:`dot_product_attention` does.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_attention import ops
-    >>> q, k = np.ones((2, 5, 4, 3), "float32"), np.ones((2, 7, 2, 3), "float32")
-    >>> output, weights = ops.attend_heads(q, k, k)
-    >>> tuple(output.shape), tuple(weights.shape)
-    ((2, 5, 4, 3), (2, 4, 5, 7))
-
-    Reference:
-        Vaswani et al., "Attention is all you need" (2017), equation 1; shared heads:
-        Shazeer, "Fast Transformer decoding" (2019), Ainslie et al., "GQA" (2023); the
-        soft cap: Gemma Team, "Gemma 2" (2024), section 2.
-    """
-    check_heads(query, key, value)
-    (batch, queries, heads, _), keys = query.shape, key.shape[1]
-    mask = masks.check("mask", mask, (batch, heads, queries, keys))
-    bias = full_bias(bias, query, key)
-    normalize = normalizers.get(normalizer)
-    return weighted_heads(
-        query, key, value, mask, bias, normalize, scale, soft_cap, dropout
-    )
-
-
-def weighted_heads(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    bias: Tensor | None,
-    normalize: Callable,
-    scale: float | None = None,
-    soft_cap: float | None = None,
-    dropout: Callable | None = None,
-) -> tuple[Tensor, Tensor]:
-    """The equations of :func:`attend_heads`, for checked arguments."""
-    scale = query.shape[-1] ** -0.5 if scale is None else scale
-    q = ops.transpose(ops.multiply(query, scale), (0, 2, 1, 3))  # (B, H, T, E)
-    k = ops.transpose(key, (0, 2, 3, 1))  # (B, G, E, S)
-    v = ops.transpose(value, (0, 2, 1, 3))  # (B, G, S, V)
-    scores = grouped_matmul(q, k)  # (B, H, T, S)
-    if soft_cap is not None:
-        scores = soft_cap * ops.tanh(to_float32(scores) / soft_cap)
-    if bias is not None:
-        scores = to_float32(scores) + to_float32(bias)
-    weights = ops.cast(normalize(scores, mask), value.dtype)  # (B, H, T, S)
-    used = weights if dropout is None else dropout(weights)
-    return ops.transpose(grouped_matmul(used, v), (0, 2, 1, 3)), weights
 
 
 def full_bias(bias: Any, query: Tensor, key: Tensor) -> Tensor | None:

@@ -17,7 +17,6 @@ from keras_attention.kernels.additive.reference import (
     is_wide,
 )
 from keras_attention.kernels.recording.torch_facts import decision
-from keras_attention.kernels.tracing.torch import is_traced
 
 Tensor = Any
 
@@ -53,9 +52,12 @@ def additive(
                 return _OneQuery.apply(query, *key, scale)
             return _OneQuery.forward(None, query, *key, scale)
         key = key.key
-    if exact or is_traced(query) or is_traced(key) or not plain.pays(query, key):
+    tracing = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    if exact or tracing or not plain.pays(query, key):
         return plain.additive(query, key, scale, exact)
     query, key, scale = (keras.ops.convert_to_tensor(x) for x in (query, key, scale))
+    if query.is_meta or key.is_meta:
+        return plain.additive(query, key, scale, exact)
     (queries, width), keys = query.shape[-2:], key.shape[-2]
     q = query.reshape(-1, queries, width)  # (B, T, U)
     k = key.reshape(-1, keys, width)  # (B, S, U)

@@ -19,28 +19,26 @@ _PLAIN = {
 }
 
 
-class _MapsLast(dict):
-    """Whether (equation, biased axes, mapped) maps the last axes in order.
+class _MappedAxes(dict):
+    """How many last axes (equation, biased axes) maps; 0 if not all, in their order.
 
     Other equations, such as "abc,dec->abde" with a transposed kernel, need the layer.
     """
 
-    def __missing__(self, key: tuple[str, str | None, int]) -> bool:
-        equation, bias_axes, mapped = key
+    def __missing__(self, key: tuple[str, str | None]) -> int:
+        equation, bias_axes = key
         inputs, kernel, outputs = equation.replace("->", ",").split(",")
-        kept, new = inputs[:-mapped], kernel[mapped:]
-        self[key] = (
-            inputs[-mapped:] == kernel[:mapped]
-            and outputs == kept + new
-            and bias_axes in (None, new)
-        )
+        mapped = sum(axis not in outputs for axis in inputs)
+        kept, new = inputs[: len(inputs) - mapped], kernel[mapped:]
+        plain = kept + kernel[:mapped] == inputs and kept + new == outputs
+        self[key] = mapped if plain and bias_axes in (None, new) else 0
         return self[key]
 
 
-_maps_last = _MapsLast()
+_mapped_axes = _MappedAxes()
 
 
-def dense(layer: Any, x: Tensor, mapped: int) -> Tensor:
+def dense(layer: Any, x: Tensor) -> Tensor:
     """Computes the product and the sum directly if the layer does nothing else.
 
     For short inputs, the overhead of Keras dominates.
@@ -52,7 +50,7 @@ def dense(layer: Any, x: Tensor, mapped: int) -> Tensor:
         and layer.quantization_mode is None
         and layer.activation is keras.activations.linear
         and x.dtype is getattr(torch, layer.compute_dtype)
-        and _maps_last[layer.equation, layer.bias_axes, mapped]
+        and _mapped_axes[layer.equation, layer.bias_axes]
         and not (layer._forward_hooks or layer._forward_pre_hooks)
         and not (layer._backward_hooks or layer._backward_pre_hooks)
         and not torch.nn.modules.module._has_any_global_hook()
@@ -62,6 +60,7 @@ def dense(layer: Any, x: Tensor, mapped: int) -> Tensor:
     if kernel is None or kernel.dtype != x.dtype:
         return layer(x)
     bias = None if layer.bias is None else layer.bias.value.reshape(-1)
+    mapped = _mapped_axes[layer.equation, layer.bias_axes]
     new = kernel.shape[mapped:]
     matrix = kernel.reshape(math.prod(kernel.shape[:mapped]), -1).t()
     out = F.linear(x if mapped == 1 else x.flatten(-mapped), matrix, bias)

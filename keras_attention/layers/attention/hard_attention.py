@@ -11,10 +11,10 @@ import keras
 from keras import ops
 
 from keras_attention.layers import scores
-from keras_attention.layers.attention.scored_attention import ScoredAttention
 from keras_attention.layers.base import sampling
 from keras_attention.layers.base.arguments import fraction, positive
 from keras_attention.layers.base.attention_layer import Prepared
+from keras_attention.layers.base.one_head_attention import OneHeadAttention
 from keras_attention.layers.base.serialization import export
 from keras_attention.numerics import normalizers
 from keras_attention.numerics.precision import to_float32
@@ -27,7 +27,7 @@ ESTIMATORS = ("straight_through", "reinforce")
 
 
 @export
-class HardAttention(ScoredAttention):
+class HardAttention(OneHeadAttention):
     """Selects one key per query, at random during training, and returns its value.
 
         p      = softmax(score(query, key))          (B, T, S)
@@ -104,7 +104,9 @@ class HardAttention(ScoredAttention):
         expected_rate: float = 0.0,
         **kwargs: Any,
     ) -> None:
-        super().__init__(score, **kwargs)
+        super().__init__(**kwargs)
+        if score is not None:
+            self.score = scores.get(score, dtype=self.dtype_policy)
         if estimator not in ESTIMATORS:
             raise ValueError(
                 f"`estimator` must be one of {ESTIMATORS}. "

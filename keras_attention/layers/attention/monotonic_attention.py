@@ -11,10 +11,10 @@ import keras
 from keras import ops
 
 from keras_attention.layers import scores
-from keras_attention.layers.attention.scored_attention import ScoredAttention
 from keras_attention.layers.base import sampling
 from keras_attention.layers.base.arguments import number, positive
 from keras_attention.layers.base.attention_layer import Prepared
+from keras_attention.layers.base.one_head_attention import OneHeadAttention
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.base.stateful import full_mask, scan_queries
 from keras_attention.numerics import masks
@@ -25,7 +25,7 @@ Tensor = Any
 
 
 @export
-class MonotonicAttention(ScoredAttention):
+class MonotonicAttention(OneHeadAttention):
     """Each query scans the keys, starting at the key where the last query stopped.
 
         p_ts = sigmoid(score(q_t, k_s) + r + noise)
@@ -107,7 +107,9 @@ class MonotonicAttention(ScoredAttention):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(score, **kwargs)
+        super().__init__(**kwargs)
+        if score is not None:
+            self.score = scores.get(score, dtype=self.dtype_policy)
         for name, value in (("mode", mode), ("inference_mode", inference_mode)):
             if value not in MONOTONIC and (name, value) != ("inference_mode", None):
                 raise ValueError(

@@ -11,13 +11,12 @@ import keras
 from keras import ops
 
 from keras_attention.layers import scores
-from keras_attention.layers.attention.scored_attention import ScoredAttention
-from keras_attention.layers.base import sampling
 from keras_attention.layers.base.arguments import (
     fraction,
     resolve_normalizer,
 )
 from keras_attention.layers.base.attention_layer import Prepared
+from keras_attention.layers.base.one_head_attention import OneHeadAttention
 from keras_attention.numerics import normalizers
 from keras_attention.ops import dot_product_attention
 from keras_attention.ops.attention import weighted_values
@@ -25,7 +24,7 @@ from keras_attention.ops.attention import weighted_values
 Tensor = Any
 
 
-class NormalizedAttention(ScoredAttention):
+class NormalizedAttention(OneHeadAttention):
     """Attention with normalized scores as weights, and optional dropout.
 
     Abstract: a subclass defines `attend_from_state`. This method can call
@@ -46,23 +45,15 @@ class NormalizedAttention(ScoredAttention):
         seed: int | None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(score, **kwargs)
+        super().__init__(**kwargs)
+        self.score = scores.get(score, dtype=self.dtype_policy)
         self.normalizer = resolve_normalizer(normalizer)
         self._normalize = normalizers.get(self.normalizer)
         self.dropout = fraction("dropout", dropout)
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed) if dropout else None
-        self._is_fused = (
-            self.normalizer == "softmax" and type(self.score) is scores.DotScore
-        )
-
-    def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
-        """Returns a dropout mask (B, T, S), or None."""
-        if not (self.dropout and training):
-            return None
-        return sampling.dropout_mask(
-            shape, self.dropout, self.compute_dtype, self.seed_generator, self.seed
-        )
+        softmax = self.normalizer == "softmax"
+        self._is_fused = softmax and type(self.score) is scores.DotScore
 
     def attend_to_all(
         self,

@@ -15,12 +15,14 @@ from keras_attention import kernels
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.attention_layer import (
     AttentionLayer,
+    AttentionProtocol,
     Prepared,
     cache_length,
     check_room,
     write_steps,
 )
-from keras_attention.layers.base.checks import check_call, check_usable
+from keras_attention.layers.base.checked import Masks, check_call, merge_masks
+from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.foreign_layers import (
     has_dropout,
     takes_list,
@@ -65,7 +67,7 @@ def as_attention(layer: Any, name: str = "attention") -> Attention:
     )
 
 
-class KerasAttention:
+class KerasAttention(AttentionProtocol):
     """Wraps a layer with Keras' call, and adds the methods of `AttentionLayer`.
 
     A fully masked query gets output and weights 0. The masks that the tensors carry
@@ -74,8 +76,6 @@ class KerasAttention:
     Args:
         layer: the layer to adapt.
     """
-
-    learns_by_weights = False
 
     def __init__(self, layer: keras.layers.Layer) -> None:
         self.layer = layer
@@ -130,16 +130,9 @@ class KerasAttention:
         use_causal_mask: bool = False,
     ) -> Any:
         key = value if key is None else key
-        query, mask = check_call(
-            query,
-            value,
-            key,
-            query_mask,
-            value_mask,
-            key_mask,
-            None if self._list else attention_mask,
-            use_causal_mask,
-        )
+        pairs = None if self._list else attention_mask
+        given = Masks(query_mask, value_mask, key_mask, pairs)
+        query, given, *_ = check_call(query, value, key, given)
         if self._list and attention_mask is not None:
             raise ValueError(
                 f"`attention_mask` must be None: layer {self.name!r} "
@@ -147,7 +140,9 @@ class KerasAttention:
                 f"values. Received: attention_mask.shape={tuple(attention_mask.shape)}"
             )
         self.check_widths(query, value, key)
-        of_keys = masks.merge(value_mask, key_mask)
+        sizes = ops.shape(query)[1], ops.shape(key)[1]
+        mask = merge_masks(given, sizes if use_causal_mask else None)
+        of_keys = masks.merge(given.value, given.key)
         output, weights = self._attend(
             query,
             Prepared(key, value, of_keys),
@@ -168,45 +163,20 @@ class KerasAttention:
         mask = masks.check("mask", mask, tuple(value.shape[:2]))
         return Prepared(value if key is None else key, value, mask)
 
-    def attend(
-        self, query: Tensor, prepared: Prepared, state: Any = None, random: Any = None
-    ) -> tuple[Tensor, Tensor, Any]:
-        """Attends to a prepared memory; see `AttentionLayer.attend`."""
-        check_usable(self, "attend", query)
-        single = len(query.shape) == 2
-        query = ops.expand_dims(query, 1) if single else query
-        mask = prepared.mask
-        if mask is not None and len(mask.shape) == 2:
-            mask = ops.expand_dims(mask, 1)  # (B, 1, S)
-        output, weights = self._attend(query, prepared, mask, False, True, False)
-        if single:
-            output, weights = ops.squeeze(output, 1), ops.squeeze(weights, -2)
+    def attend_from_state(
+        self,
+        query: Tensor,
+        prepared: Prepared,
+        mask: Tensor | None,
+        state: Any,
+        random: Any,
+        return_weights: bool,
+    ) -> tuple[Tensor, Tensor | None, Any]:
+        """Attends to a prepared memory; see `AttentionLayer.attend_from_state`."""
+        output, weights = self._attend(
+            query, prepared, mask, False, return_weights, False
+        )
         return output, weights, ()
-
-    def context(
-        self, query: Tensor, prepared: Prepared, state: Any = None
-    ) -> tuple[Tensor, Any]:
-        """Attends without returning the weights; see `AttentionLayer.context`."""
-        if is_recording():
-            output, weights, _ = self.attend(query, prepared)
-            record(self.path, weights)
-            return output, ()
-        check_usable(self, "context", query)
-        single = len(query.shape) == 2
-        query = ops.expand_dims(query, 1) if single else query
-        mask = prepared.mask
-        if mask is not None and len(mask.shape) == 2:
-            mask = ops.expand_dims(mask, 1)  # (B, 1, S)
-        output, _ = self._attend(query, prepared, mask, False, False, False)
-        return (ops.squeeze(output, 1) if single else output), ()
-
-    def initial_state(self, prepared: Prepared) -> tuple:
-        """Returns `()`, because no step depends on the previous one."""
-        return ()
-
-    def state_shapes(self, shape: tuple[Any, Any]) -> list[tuple]:
-        """Returns `[]`, because there is no state."""
-        return []
 
     def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> None:
         """Returns None, or raises an error for a random layer during training.
@@ -245,40 +215,40 @@ class KerasAttention:
         empty = ops.zeros((*shape, positive("width", width or 0)), self.compute_dtype)
         return Prepared((), empty, ops.zeros(shape, "bool"))
 
-    def step(
-        self, inputs: Tensor, cache: Prepared, index: Any, mask: Tensor | None = None
-    ) -> tuple[Tensor, Prepared]:
-        """Computes causal self-attention of new inputs; see `AttentionLayer.step`."""
-        check_usable(self, "step", inputs)
-        single = len(inputs.shape) == 2
-        mask = masks.check("mask", mask, tuple(inputs.shape[:-1]))
-        if mask is None:
-            mask = ops.ones(ops.shape(inputs)[:-1], "bool")
-        if single:
-            inputs, mask = ops.expand_dims(inputs, 1), ops.expand_dims(mask, 1)
+    def _extend(
+        self, cache: Prepared, inputs: Tensor, mask: Tensor, index: Any, t: Tensor
+    ) -> tuple[Prepared, Tensor, Prepared]:
         check_room(inputs, cache, index)
         inputs = ops.cast(inputs, cache.value.dtype)
         value = write_steps(cache.value, inputs, index)
         filled = write_steps(cache.mask, mask, index)
-        t = masks.positions(ops.shape(inputs)[1], index)
         s = masks.positions(ops.shape(value)[1])
-        seen = ops.logical_and(filled[:, None], s[None] <= t[:, None])  # (B, T, P)
+        return Prepared(value, value, filled), s, Prepared((), value, filled)
+
+    def _attend_steps(
+        self,
+        inputs: Tensor,
+        memory: Prepared,
+        seen: Tensor,
+        t: Tensor,
+        s: Tensor,
+        return_weights: bool,
+    ) -> tuple[Tensor, Tensor | None]:
         # A layer that accepts only masks of keys gets one query at a time.
         parts = (
             [slice(n, n + 1) for n in range(len(t))] if self._list else [slice(None)]
         )
-        found = []
+        outputs, weights = [], []
         for part in parts:
             rows = seen[:, part]
-            now = Prepared(value, value, rows)
-            one = inputs[:, part], now, rows, False, is_recording(), False
-            found.append(self._attend(*one))
-        output = ops.concatenate([one for one, _ in found], axis=1)
-        if is_recording():
-            weights = ops.concatenate([w for _, w in found], axis=-2)
-            record(self.path, ops.squeeze(weights, -2) if single else weights)
-        cache = Prepared((), value, filled)
-        return (ops.squeeze(output, 1) if single else output), cache
+            now = memory._replace(mask=rows)
+            output, shown = self._attend(
+                inputs[:, part], now, rows, False, return_weights, False
+            )
+            outputs.append(output)
+            weights.append(shown)
+        output = ops.concatenate(outputs, axis=1)
+        return output, ops.concatenate(weights, axis=-2) if return_weights else None
 
     def _attend(
         self,

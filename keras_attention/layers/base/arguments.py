@@ -31,6 +31,20 @@ def _at_least(least: int, name: str, value: int) -> int:
     return int(value)
 
 
+def integers(name: str, value: Any) -> tuple[int, ...] | None:
+    """Returns one or several integers as a tuple, or raises a ValueError."""
+    if value is None:
+        return None
+    items = (value,) if isinstance(value, Integral) else value
+    listed = isinstance(items, (list, tuple))
+    if not listed or not all(isinstance(n, Integral) for n in items):
+        raise ValueError(
+            f"Invalid `{name}`: it must be an integer or a list or tuple of integers. "
+            f"Received: {name}={value!r}"
+        )
+    return tuple(int(n) for n in items)
+
+
 def number(name: str, value: float) -> float:
     """Returns `value` if it is a number, or raises a ValueError."""
     real = isinstance(value, Real) and not isinstance(value, bool)

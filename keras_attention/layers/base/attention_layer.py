@@ -19,6 +19,7 @@ from keras import ops
 
 from keras_attention import kernels
 from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.checked import as_boolean
 from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import Configured
@@ -36,32 +37,22 @@ class Prepared(NamedTuple):
     mask: Tensor | None = None  # (B, S) or (B, T, S), True = may attend
 
 
-class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
-    """Abstract base class of all attention layers.
+class AttentionProtocol(abc.ABC):
+    """Abstract base class of what attends: our layers, and adapters of other layers.
 
-    A subclass defines `call`, `prepare` and `attend_from_state`. If a step depends on
-    the previous one, it also defines `initial_state` and `state_shapes`. If it uses
-    random numbers, it also defines `sample`.
+    A subclass has the attributes `name`, `path`, `built` and `compute_dtype` of a
+    layer. It defines `prepare` and `attend_from_state`. If a step depends on the
+    previous one, it also defines `initial_state` and `state_shapes`. If it uses random
+    numbers, it also defines `sample`.
     """
 
-    returns_weights = True  # some adapted layers cannot return weights
+    name: Any
+    path: Any
+    built: Any
+    compute_dtype: Any
+
+    returns_weights: Any = True  # some adapted layers cannot return weights
     scans_queries = False  # whether T queries are processed in a loop over time
-
-    float_inputs = ("query", "value", "key", "inputs")
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if args and isinstance(args[0], (list, tuple)):
-            name = type(self).__name__
-            raise TypeError(
-                f"`{name}` takes no list: call layer(query, value) or layer(query, "
-                "value, key), not layer([query, value]) as keras.layers.Attention. "
-                f"Received: a {type(args[0]).__name__} of {len(args[0])}"
-            )
-        return super().__call__(*args, **kwargs)
 
     @property
     def learns_by_weights(self) -> bool:
@@ -71,7 +62,7 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
         """
         return False
 
-    def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:
+    def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:  # noqa: B027
         """Raises a ValueError if the widths do not fit each other."""
 
     @abc.abstractmethod
@@ -143,26 +134,7 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
         Raises:
             RuntimeError: if this layer is not built, or the tensors are symbolic.
         """
-        check_usable(self, "attend", query)
-        query = ops.cast(query, self.compute_dtype)
-        single = len(query.shape) == 2
-        if self.scans_queries and not single:
-            loop.check_length(query.shape[1])
-        if single:
-            query = ops.expand_dims(query, 1)  # (B, 1, Dq)
-            if random is not None:
-                random = keras.tree.map_structure(lambda x: x[:, None], random)
-        if state is None:
-            state = self.initial_state(prepared)
-        mask = prepared.mask
-        if mask is not None and len(mask.shape) == 2:
-            mask = ops.expand_dims(mask, 1)  # (B, 1, S)
-        output, weights, state = self.attend_from_state(
-            query, prepared, mask, state, random, True
-        )
-        if single:
-            output, weights = ops.squeeze(output, 1), ops.squeeze(weights, -2)
-        return output, weights, state
+        return self._attend_once("attend", query, prepared, state, random, True)
 
     def context(
         self, query: Tensor, prepared: Prepared, state: Any = None
@@ -182,25 +154,45 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
         Raises:
             RuntimeError: if this layer is not built, or the tensors are symbolic.
         """
-        if is_recording():
-            output, weights, state = self.attend(query, prepared, state)
+        recording = is_recording()
+        output, weights, state = self._attend_once(
+            "context", query, prepared, state, None, recording
+        )
+        if recording:
             record(self.path, weights)
-            return output, state
-        check_usable(self, "context", query)
+        return output, state
+
+    def _attend_once(
+        self,
+        method: str,
+        query: Tensor,
+        prepared: Prepared,
+        state: Any,
+        random: Any,
+        return_weights: bool,
+    ) -> tuple[Tensor, Tensor | None, Any]:
+        """The body of `attend` and of `context`, which `method` names."""
+        check_usable(self, method, query)
         query = ops.cast(query, self.compute_dtype)
         single = len(query.shape) == 2
         if self.scans_queries and not single:
             loop.check_length(query.shape[1])
-        query = ops.expand_dims(query, 1) if single else query
+        if single:
+            query = ops.expand_dims(query, 1)  # (B, 1, Dq)
+            if random is not None:
+                random = keras.tree.map_structure(lambda x: x[:, None], random)
         if state is None:
             state = self.initial_state(prepared)
         mask = prepared.mask
         if mask is not None and len(mask.shape) == 2:
             mask = ops.expand_dims(mask, 1)  # (B, 1, S)
-        output, _, state = self.attend_from_state(
-            query, prepared, mask, state, None, False
+        output, weights, state = self.attend_from_state(
+            query, prepared, mask, state, random, return_weights
         )
-        return (ops.squeeze(output, 1) if single else output), state
+        if single:
+            output = ops.squeeze(output, 1)
+            weights = None if weights is None else ops.squeeze(weights, -2)
+        return output, weights, state
 
     def initial_state(self, prepared: Prepared) -> Any:
         """Returns the initial state: a structure of tensors (B, ·), or `()`."""
@@ -278,28 +270,67 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
         self._check_steps("step", inputs)
         inputs = ops.cast(inputs, self.compute_dtype)
         single = len(inputs.shape) == 2
-        mask = masks.check("mask", mask, tuple(inputs.shape[:-1]))
+        mask = masks.check("mask", as_boolean("mask", mask), tuple(inputs.shape[:-1]))
         if mask is None:
             mask = ops.ones(ops.shape(inputs)[:-1], "bool")
         if single:
             inputs, mask = ops.expand_dims(inputs, 1), ops.expand_dims(mask, 1)
-        check_room(inputs, cache, index)
-        new = self.prepare(inputs, mask=mask)
-        cache = keras.tree.map_structure(
-            lambda old, late: write_steps(old, late, index), cache, new
-        )
         t = masks.positions(ops.shape(inputs)[1], index)
-        s = masks.positions(ops.shape(cache.mask)[1])
-        seen = ops.logical_and(cache.mask[:, None], s[None] <= t[:, None])  # (B, T, P)
-        output, weights, _ = self.attend_from_state(
-            inputs, cache, seen, (), None, is_recording()
-        )
-        if is_recording():
+        memory, s, cache = self._extend(cache, inputs, mask, index, t)
+        seen = s[None] <= t[:, None]  # (T, P)
+        seen = ops.logical_and(ops.expand_dims(memory.mask, 1), seen[None])  # (B, T, P)
+        recording = is_recording()
+        output, weights = self._attend_steps(inputs, memory, seen, t, s, recording)
+        if recording:
             record(self.path, ops.squeeze(weights, -2) if single else weights)
         return (ops.squeeze(output, 1) if single else output), cache
 
-    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
-        return previous_mask
+    def _extend(
+        self, cache: Prepared, inputs: Tensor, mask: Tensor, index: Any, t: Tensor
+    ) -> tuple[Prepared, Tensor, Prepared]:
+        """Adds T steps to a cache.
+
+        Args:
+            cache: the cache.
+            inputs: the new inputs, (B, T, D).
+            mask: booleans (B, T).
+            index: the position of the first new input.
+            t: the positions of all new inputs, (T,).
+
+        Returns:
+            The memory to attend to, the positions of its entries (P,), and the cache.
+        """
+        check_room(inputs, cache, index)
+        cache = keras.tree.map_structure(
+            lambda old, late: write_steps(old, late, index),
+            cache,
+            self.prepare(inputs, mask=mask),
+        )
+        return cache, masks.positions(ops.shape(cache.mask)[1]), cache
+
+    def _attend_steps(
+        self,
+        inputs: Tensor,
+        memory: Prepared,
+        seen: Tensor,
+        t: Tensor,
+        s: Tensor,
+        return_weights: bool,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attends from T inputs at the positions t to a memory at the positions s.
+
+        Args:
+            inputs: (B, T, D).
+            memory: the prepared inputs so far.
+            seen: booleans (B, T, P), the inputs so far.
+            t: (T,).
+            s: (P,).
+            return_weights: whether to return the weights.
+        """
+        output, weights, _ = self.attend_from_state(
+            inputs, memory, seen, (), None, return_weights
+        )
+        return output, weights
 
     def _check_steps(self, method: str, inputs: Tensor | None = None) -> None:
         check_usable(self, method, inputs)
@@ -311,6 +342,22 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
                 f"and `attend`), or another attention. Received: {method} of a "
                 f"{type(self).__name__}"
             )
+
+
+class AttentionLayer(AttentionProtocol, Configured, keras.layers.Layer):
+    """Abstract base class of all attention layers.
+
+    A subclass defines `call`, `prepare` and `attend_from_state`. If a step depends on
+    the previous one, it also defines `initial_state` and `state_shapes`. If it uses
+    random numbers, it also defines `sample`.
+    """
+
+    float_inputs = ("query", "value", "key", "inputs")
+    takes_lists = False
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
 
 
 def hide_queries(prepared: Prepared, query_mask: Tensor | None) -> Prepared:

@@ -3,22 +3,29 @@
 Some rules are checked before a call: real numbers, declared ranks, one batch size, and
 valid ids where their values are known and in the memory of the host. The other rules
 are checked after a call fails, so that a successful call takes no time for them.
+
+`check_call` checks the tensors and masks of an attention layer.
+
+Shapes: B batch, T queries, S keys, H heads, Dq, Dk widths, V width of a value.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_attention import kernels
+from keras_attention.numerics import axes as folding
+from keras_attention.numerics import masks
 
 Tensor = Any
+Shape = Sequence[Any]
 Given = dict[str, Any]
 
 
@@ -35,6 +42,7 @@ class Checked:
     id_sizes: ClassVar[Mapping[str, str]] = {}
     # Arguments that hold floats; integers are cast to the compute dtype
     float_inputs: ClassVar[Collection[str]] = ()
+    takes_lists: ClassVar[bool] = True  # whether a call may get a list of tensors
     _has_rules: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -49,6 +57,8 @@ class Checked:
             whole = whole or dtype in kernels.INTEGERS
             if dtype in kernels.COMPLEX:
                 check_real(all_given(self, args, kwargs))
+            if isinstance(x, (list, tuple)) and not self.takes_lists:
+                refuse_list(self, x)
         for name, x in kwargs.items():
             dtype = getattr(x, "dtype", None)
             whole = whole or (name in self.float_inputs and dtype in kernels.INTEGERS)
@@ -136,6 +146,307 @@ def given_to(layer: Any, args: tuple, kwargs: Given) -> Given:
 def all_given(layer: Any, args: tuple, kwargs: Given) -> Given:
     """Returns all arguments of a call by their names."""
     return {**dict(zip(inspect.signature(layer.call).parameters, args)), **kwargs}
+
+
+MASK_NAMES = "query_mask", "value_mask", "key_mask", "attention_mask"
+
+
+class Masks(NamedTuple):
+    """The masks of a call: booleans, True = may attend, or None."""
+
+    query: Tensor | None = None  # (B, T); (B,) for one query
+    value: Tensor | None = None  # (B, S)
+    key: Tensor | None = None  # (B, S)
+    pairs: Tensor | None = None  # (T, S), (B, T, S) or (B, H, T, S)
+
+
+def check_call(
+    query: Tensor,
+    value: Tensor,
+    key: Tensor,
+    given: Masks,
+    heads: int | None = None,
+    axes: Any = None,
+    bias: Tensor | None = None,
+) -> tuple[Tensor, Masks, Tensor | None, bool]:
+    """Checks that the tensors and the masks of an attention layer's call fit.
+
+    Args:
+        query: (B, T, Dq), or (B, Dq) for one query.
+        value: (B, S, V).
+        key: (B, S, Dk).
+        given: the masks of the call.
+        heads: H, of a layer with heads. Such a layer also takes inputs with more axes
+            between the first and the last, masks of numbers 0 and 1, and a bias.
+        axes: the axes to attend over, as given by the user.
+        bias: a numeric bias, see `axes.full_bias`.
+
+    Returns:
+        The query with a T axis, the masks as booleans with a T axis, the bias with all
+        axes of the weights, and whether the query had no T axis.
+
+    Raises:
+        ValueError: if a rank, a batch size, a length or a mask does not fit.
+    """
+    single = len(query.shape) == 2 and (heads is None or len(value.shape) == 3)
+    rows = tuple(query.shape[:-1])
+    if single:
+        query = ops.expand_dims(query, 1)  # (B, 1, Dq)
+    q, v, k = tuple(query.shape), tuple(value.shape), tuple(key.shape)
+    plain = len(q) == len(v) == 3 and v[:2] == k[:2] and q[0] == v[0] and v[1] != 0
+    attended: folding.Axes = (1,)
+    if heads is None:
+        if not (plain and len(k) == 3):
+            check_memory(query, value, key)
+    elif not plain or axes is not None:
+        attended = check_inputs(q, v, k, axes)
+    if bias is not None:
+        bias = bias if hasattr(bias, "shape") else ops.convert_to_tensor(bias)
+        bias = ops.expand_dims(bias, -2) if single else bias
+        bias = folding.full_bias(bias, q, k, heads or 1, attended)
+    if any(mask is not None for mask in given):
+        given = _checked_masks(given, rows, q, v, k, heads, attended)
+    return query, given, bias, single
+
+
+def _checked_masks(
+    given: Masks,
+    rows: tuple,
+    query: tuple,
+    value: tuple,
+    key: tuple,
+    heads: int | None,
+    axes: folding.Axes,
+) -> Masks:
+    """Checks the masks of a call; `rows` is the shape of the user's query mask."""
+    single = len(rows) < len(query) - 1
+    if heads is not None:
+        given = Masks(*(as_boolean(*pair) for pair in zip(MASK_NAMES, given)))
+    queries = masks.check("query_mask", given.query, rows)
+    values = masks.check("value_mask", given.value, value[:-1])
+    keys = masks.check("key_mask", given.key, key[:-1])
+    if single and queries is not None:
+        queries = ops.expand_dims(queries, 1)  # (B, 1)
+    name, pairs = "attention_mask", given.pairs
+    if pairs is not None and heads is not None:
+        pairs = ops.expand_dims(pairs, -2) if single else pairs
+        pairs = folding.check_mask(name, pairs, query, key, heads, axes)
+    elif pairs is not None:
+        without_batch = not single and len(pairs.shape) == 2
+        pairs = masks.check(name, pairs, (*rows[without_batch:], key[1]))
+        pairs = ops.expand_dims(pairs, 1) if single else pairs
+    return Masks(queries, values, keys, pairs)
+
+
+def merge_masks(given: Masks, causal_sizes: tuple | None = None) -> Tensor | None:
+    """Merges masks into the smallest possible shape.
+
+    Args:
+        given: the masks of a call of rank 3, as `check_call` returns them.
+        causal_sizes: (T, S) if query t may attend only to keys 0 … t, or None.
+
+    Returns:
+        Booleans that broadcast to (B, T, S), or to (B, H, T, S) if `given.pairs` has
+        four axes; None if nothing is masked.
+    """
+    merged = [ops.expand_dims(x, 1) for x in (given.value, given.key) if x is not None]
+    if given.query is not None:
+        merged.append(ops.expand_dims(given.query, 2))  # (B, T, 1)
+    if given.pairs is not None:
+        rank = len(given.pairs.shape)
+        if rank == 4:
+            merged = [ops.expand_dims(mask, 1) for mask in merged]  # (B, 1, ·, ·)
+        merged.append(ops.expand_dims(given.pairs, 0) if rank == 2 else given.pairs)
+    if causal_sizes is not None:
+        merged.append(ops.expand_dims(masks.causal(*causal_sizes), 0))  # (1, T, S)
+    return masks.merge(*merged)
+
+
+def merge_masks_of_heads(given: Masks) -> Tensor | None:
+    """Merges all masks but the query mask to (·, ·, ·, S), or returns None."""
+    mask = merge_masks(given._replace(query=None))
+    if mask is None or len(mask.shape) == 4:
+        return mask
+    return ops.expand_dims(mask, 1)  # (B, 1, T, S)
+
+
+def fold_masks(
+    given: Masks, bias: Tensor | None, query: Tensor, key: Tensor, axes: folding.Axes
+) -> tuple[Masks, Tensor | None]:
+    """Folds masks and a bias to those of attention over one axis.
+
+    Args:
+        given: the masks of a call, as `check_call` returns them.
+        bias: the bias of the call, or None.
+        query: (B, ..., Dq).
+        key: (B, ..., Dk).
+        axes: the attention axes as non-negative indices.
+
+    Returns:
+        Masks (B, T) and (B, S), and pairs and a bias of rank 4.
+    """
+    q, k = ops.shape(query), ops.shape(key)
+    of_queries, of_values, of_keys = (
+        None if mask is None else folding.fold_sequence_mask(mask, shape, axes)
+        for mask, shape in zip(given[:3], (q, k, k))
+    )
+    pairs, bias = (
+        None if x is None else folding.fold_mask(x, q, k, axes)
+        for x in (given.pairs, bias)
+    )
+    return Masks(of_queries, of_values, of_keys, pairs), bias
+
+
+def with_time(query: Any, value: Any, key: Any) -> tuple[tuple, tuple, tuple]:
+    """Returns the shapes of a call; a single query gets a T axis."""
+    query, value = tuple(query), tuple(value)
+    key = value if key is None else tuple(key)
+    if len(query) == 2 and len(value) == 3:
+        query = (query[0], 1, query[1])
+    return query, value, key
+
+
+def check_inputs(query: Shape, value: Shape, key: Shape, axes: Any) -> folding.Axes:
+    """Checks that the shapes of query, value and key (B, ..., D) fit each other.
+
+    Returns:
+        The attention axes as non-negative indices.
+
+    Raises:
+        ValueError: if the ranks, the batch sizes, the lengths of value and key, or the
+            sizes of other axes differ, or if there is nothing to attend to.
+    """
+    received = (
+        f"Received: query_shape={tuple(query)}, value_shape={tuple(value)}, "
+        f"key_shape={tuple(key)}"
+    )
+    lengths = zip(value[1:-1], key[1:-1])
+    if len(value) != len(key) or any(_differ(a, b) for a, b in lengths):
+        raise ValueError(
+            "All dimensions of `value` and `key`, except the last one, must be equal. "
+            f"{received}"
+        )
+    if len(query) < 3 or len(query) != len(value):
+        raise ValueError(
+            "`query`, `value` and `key` must have one rank of at least 3, (batch, ..., "
+            "width); `query` may be (batch, width) beside a value of rank 3. "
+            f"{received}"
+        )
+    attended = folding.resolve(axes, len(query))
+    for axis in (0, *folding.free(attended, len(query))):
+        if _differ(query[axis], value[axis]) or _differ(query[axis], key[axis]):
+            raise ValueError(
+                "`query`, `value` and `key` must have equal sizes along the batch and "
+                f"each axis that is not attended over: axis {axis}. {received}"
+            )
+    if any(value[axis] == 0 or key[axis] == 0 for axis in attended):
+        raise ValueError(
+            "`value` and `key` must hold at least one entry to attend to; hide entries "
+            f"with `value_mask`. {received}"
+        )
+    return attended
+
+
+def check_memory(query: Tensor, value: Tensor, key: Tensor) -> None:
+    """Checks that the ranks, batch sizes and lengths of query, value and key fit."""
+    for name, tensor in (("query", query), ("value", value), ("key", key)):
+        if len(tensor.shape) != 3:
+            raise ValueError(
+                f"`{name}` must have shape (batch, length, width). "
+                f"Received: {name}.shape={tuple(tensor.shape)}"
+            )
+    for name, tensor in (("value", value), ("key", key)):
+        batches = (query.shape[0], tensor.shape[0])
+        if None not in batches and batches[0] != batches[1]:
+            raise ValueError(
+                f"`query` and `{name}` must have the same batch size (axis 0). "
+                f"Received: query.shape={tuple(query.shape)}, "
+                f"{name}.shape={tuple(tensor.shape)}"
+            )
+    if 0 in (key.shape[1], value.shape[1]):
+        raise ValueError(
+            "`value` and `key` must hold at least one entry to attend to; hide entries "
+            f"with `value_mask`. Received: value.shape={tuple(value.shape)}, "
+            f"key.shape={tuple(key.shape)}"
+        )
+    if None not in (key.shape[1], value.shape[1]) and key.shape[1] != value.shape[1]:
+        raise ValueError(
+            "`key` and `value` must have the same length (axis 1). "
+            f"Received: key.shape={tuple(key.shape)}, value.shape={tuple(value.shape)}"
+        )
+
+
+def check_hop(query: Tensor, value: Tensor, key: Tensor) -> None:
+    """Checks that keys and values have the width of the query, as a hop requires."""
+    if query.shape[-1] != key.shape[-1]:
+        raise ValueError(
+            "`query` and `key` must have the same width (last axis) for this score. "
+            f"Received: query.shape={tuple(query.shape)}, key.shape={tuple(key.shape)}"
+        )
+    if query.shape[-1] != value.shape[-1]:
+        raise ValueError(
+            "`value` must be as wide as `query`, to which what is found is added. "
+            f"Received: query.shape={tuple(query.shape)}, "
+            f"value.shape={tuple(value.shape)}"
+        )
+
+
+def check_order(layer: Any, axes: folding.Axes, causal: bool) -> None:
+    """Raises a ValueError for options that need one axis if there are several axes."""
+    ordered = {
+        "use_causal_mask": causal,
+        "sliding_window": getattr(layer, "sliding_window", None),
+        "position": getattr(layer, "position", None),
+    }
+    if len(axes) == 1:
+        return
+    for name, value in ordered.items():
+        if value:
+            raise ValueError(
+                f"`{name}` needs one axis to attend over, along which there is an "
+                f"order. Received: {name}={value}, attention_axes={axes}"
+            )
+
+
+def as_boolean(name: str, mask: Tensor | None) -> Tensor | None:
+    """Returns a mask as booleans; numbers 0 and 1 are accepted.
+
+    Raises:
+        ValueError: for other numbers. A function that is being compiled cannot check
+            them.
+    """
+    if mask is None:
+        return None
+    if not hasattr(mask, "dtype"):
+        mask = ops.convert_to_tensor(mask)
+    if keras.backend.standardize_dtype(mask.dtype) == "bool":
+        return mask
+    if isinstance(mask, keras.KerasTensor):
+        return keras.KerasTensor(mask.shape, "bool")
+    if not kernels.is_traced(mask):
+        values = np.unique(ops.convert_to_numpy(mask).astype("float32"))
+        if not np.isin(values, (0, 1)).all():
+            raise ValueError(
+                f"`{name}` must be boolean, True where attention is allowed, or hold "
+                "nothing but 0 and 1; what is to be added to scores is `bias`. "
+                f"Received: dtype={keras.backend.standardize_dtype(mask.dtype)}, "
+                f"values={values[:5].tolist()}"
+            )
+    return ops.cast(mask, "bool")
+
+
+def _differ(a: int | None, b: int | None) -> bool:
+    return a is not None and b is not None and a != b
+
+
+def refuse_list(layer: Any, given: Sequence) -> None:
+    """Raises a TypeError for a call as that of `keras.layers.Attention`."""
+    name = type(layer).__name__
+    raise TypeError(
+        f"`{name}` takes no list: call layer(query, value) or layer(query, value, "
+        "key), not layer([query, value]) as keras.layers.Attention. "
+        f"Received: a {type(given).__name__} of {len(given)}"
+    )
 
 
 def check_real(given: Given) -> None:

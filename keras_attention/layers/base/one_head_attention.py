@@ -10,10 +10,13 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attention.layers.base import sampling
 from keras_attention.layers.base.attention_layer import AttentionLayer, Prepared
-from keras_attention.layers.base.checks import check_call, check_usable
+from keras_attention.layers.base.checked import Masks, check_call, merge_masks
+from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.numerics import masks
+from keras_attention.ops.scores import check_widths
 from keras_attention.ops.sequence import loop
 
 Tensor = Any
@@ -22,9 +25,10 @@ Tensor = Any
 class OneHeadAttention(AttentionLayer):
     """Abstract base class of one-head attention over unprojected values.
 
-    The weights have shape (B, T, S). A subclass defines `attend_from_state`. A subclass
-    that projects keys also defines `project_key`, and a subclass that checks widths
-    also defines `check_widths`.
+    The weights have shape (B, T, S). A subclass defines `attend_from_state`, and checks
+    widths in `check_widths`. If it compares queries and keys with a `Score`, this is
+    its attribute `score`. If it drops weights, it also has a `dropout` rate, a `seed`
+    and a `seed_generator`.
 
     Call arguments:
         query: (B, T, Dq), or (B, Dq) for one query. With one query, the outputs have
@@ -40,13 +44,40 @@ class OneHeadAttention(AttentionLayer):
         use_causal_mask: whether query t may attend only to keys 0 … t.
     """
 
+    dropout = 0.0
+    seed: int | None = None
+    seed_generator: Any = None
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.score: Any = None
+
+    def build(
+        self, query_shape: Any, value_shape: Any = None, key_shape: Any = None
+    ) -> None:
+        if self.score is not None and not self.score.built:
+            self.score.build(query_shape, key_shape or value_shape or query_shape)
+        self.built = True
+
     def project_key(self, key: Tensor) -> Tensor:
         """Returns the projected keys, (B, S, ·)."""
-        return key
+        return key if self.score is None else self.score.project_key(key)
 
     def precompute_key(self, key: Tensor) -> Any:
         """Prepares projected keys for many calls with one query each."""
-        return key
+        return key if self.score is None else self.score.precompute_key(key)
+
+    def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:
+        if self.score is not None and not self.score.widths_may_differ:
+            check_widths(query, key)
+
+    def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
+        """Returns a dropout mask (B, T, S), or None."""
+        if not (self.dropout and training):
+            return None
+        return sampling.dropout_mask(
+            shape, self.dropout, self.compute_dtype, self.seed_generator, self.seed
+        )
 
     def call(
         self,
@@ -62,35 +93,29 @@ class OneHeadAttention(AttentionLayer):
         use_causal_mask: bool = False,
     ) -> Any:
         key = value if key is None else key
-        single = len(query.shape) == 2
-        if self.scans_queries and not single:
+        if self.scans_queries and len(query.shape) == 3:
             loop.check_length(query.shape[1])
-        query, mask = check_call(
-            query,
-            value,
-            key,
-            query_mask,
-            value_mask,
-            key_mask,
-            attention_mask,
-            use_causal_mask,
-        )
+        given = Masks(query_mask, value_mask, key_mask, attention_mask)
+        query, given, _, single = check_call(query, value, key, given)
         self.check_widths(query, value, key)
+        (batch, queries), keys = ops.shape(query)[:2], ops.shape(key)[1]
+        mask = None
+        if use_causal_mask or any(x is not None for x in given):
+            mask = merge_masks(given, (queries, keys) if use_causal_mask else None)
         prepared = Prepared(self.project_key(key), value)
-        sizes = (*ops.shape(query)[:2], ops.shape(key)[1])
         recording = is_recording()
         output, weights, _ = self.attend_from_state(
             query,
             prepared,
             mask,
             self.initial_state(prepared),
-            self.sample(sizes, training),
-            return_attention_scores or recording,
+            self.sample((batch, queries, keys), training),
+            return_attention_scores or recording is not None,
         )
         if single:
             output = ops.squeeze(output, axis=1)
             weights = None if weights is None else ops.squeeze(weights, axis=1)
-        if recording:
+        if recording is not None:
             record(self.path, weights)
         return (output, weights) if return_attention_scores else output
 
@@ -108,7 +133,8 @@ class OneHeadAttention(AttentionLayer):
         use_causal_mask: bool = False,
     ) -> Any:
         key = value if key is None else key
-        check_call(query, value, key, query_mask, value_mask, key_mask, attention_mask)
+        given = Masks(query_mask, value_mask, key_mask, attention_mask)
+        check_call(query, value, key, given)
         self.check_widths(query, value, key)
         width = self.output_width(query.shape[-1], value.shape[-1])
         output = keras.KerasTensor((*query.shape[:-1], width), self.compute_dtype)

@@ -27,6 +27,8 @@ class Recording(NamedTuple):
 _active: ContextVar[Recording | None] = ContextVar(
     "keras_attention_recording", default=None
 )
+# Returns the active recording if layers must compute and record their weights, or None.
+is_recording: Callable[[], Recording | None] = _active.get
 
 
 @contextmanager
@@ -95,11 +97,6 @@ class _NotEagerError(RuntimeError, ValueError):
 
     When `fit` builds a model, Keras replaces all errors but a ValueError by its own.
     """
-
-
-def is_recording() -> bool:
-    """Returns whether layers must compute their weights explicitly and record them."""
-    return _active.get() is not None
 
 
 def record(path: str, weights: Tensor) -> None:

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from keras_attention.layers.base.arguments import fraction, positive
-from keras_attention.layers.multi_head.heads import check_scores
+from keras_attention.layers.multi_head.projections import check_scores
 
 NORMALIZERS = ("softmax", "softmax1", "sparsemax", "entmax15", "hardmax")
 # The keys that `projections` may contain, and their defaults.

@@ -6,14 +6,30 @@ width of a head's value, H heads, E width of a head.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.layers.base.attention_layer import Prepared
+from keras_attention.layers.base.arguments import (
+    clone_initializer,
+    integers,
+    policy_of,
+)
+from keras_attention.layers.base.attention_layer import AttentionLayer, Prepared
+from keras_attention.layers.base.checked import (
+    Masks,
+    check_call,
+    check_inputs,
+    check_order,
+    fold_masks,
+    merge_masks_of_heads,
+    with_time,
+)
 from keras_attention.layers.base.checks import check_usable
+from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.hopfield import energies, from_multi_head
 from keras_attention.layers.hopfield.arguments import (
@@ -26,14 +42,26 @@ from keras_attention.layers.hopfield.arguments import (
     refuse_projected,
 )
 from keras_attention.layers.hopfield.rest import check_training, iterate_until_rest
-from keras_attention.layers.multi_head.heads import with_time
-from keras_attention.layers.multi_head.heads_attention import HeadsAttention
+from keras_attention.layers.multi_head.cache import check_fits, empty_cache
+from keras_attention.layers.multi_head.projections import (
+    Projections,
+    build_projections,
+    output_shape_of,
+    output_spec,
+    part,
+    prepare_heads,
+    projection,
+    sample_heads,
+)
+from keras_attention.numerics import axes as folding
+from keras_attention.ops.attention import full_bias
+from keras_attention.ops.heads import attend_projected, hide_queries
 
 Tensor = Any
 
 
 @export
-class Hopfield(HeadsAttention):
+class Hopfield(AttentionLayer):
     """A modern Hopfield network: moves states towards the patterns that they resemble.
 
         ξ ← Σₛ pₛ kₛ,  p = softmax(β K ξ)     at each step but the last, K fixed
@@ -117,6 +145,8 @@ class Hopfield(HeadsAttention):
         "Outlier-efficient Hopfield layers for large Transformer-based models" (2024).
     """
 
+    attention_axes = None  # attends over all axes between the batch and the features
+
     def __init__(
         self,
         num_heads: int = 1,
@@ -133,28 +163,39 @@ class Hopfield(HeadsAttention):
     ) -> None:
         refuse_projected(kwargs)
         check_sizes(num_heads, key_dim, value_dim, projections, dropout, tolerance)
-        normalizer = check_normalizer(normalizer)
-        super().__init__(
-            num_heads, num_heads, key_dim, value_dim, dropout, normalizer, **kwargs
-        )
+        super().__init__(**kwargs)
         self._given = (key_dim, value_dim)
+        self.num_heads = self.num_key_value_heads = num_heads
+        self.key_dim: Any = key_dim
+        self.value_dim: Any = value_dim
         self.update_steps = check_steps(update_steps)
         self.beta = check_beta(beta, num_heads)
         self.trainable_beta = trainable_beta
-        self.normalizer = normalizer
+        self.normalizer = check_normalizer(normalizer)
         self.projections, options = check_projections(projections)
-        self.set_projections(**options)
+        self._options = SimpleNamespace(
+            use_bias=options["use_bias"],
+            output_shape=integers("output_shape", options["output_shape"]),
+            kernel_initializer=keras.initializers.get(options["kernel_initializer"]),
+            bias_initializer=keras.initializers.get(options["bias_initializer"]),
+            kernel_regularizer=keras.regularizers.get(options["kernel_regularizer"]),
+            bias_regularizer=keras.regularizers.get(options["bias_regularizer"]),
+            query_key_normalization=options["query_key_normalization"],
+        )
+        self.dropout = dropout
         self.tolerance = tolerance
+        self._query_norm = self._key_norm = self._gate_dense = None
         self._log_beta: Any = None
 
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
         query, value, key = with_time(query_shape, value_shape, key_shape)
         if not self.projections:
             check_static(query, value, key)
-            self._key_dim, self._value_dim = key[-1], value[-1]
-            self._output_shape = (value[-1],)
+            self.key_dim, self.value_dim = key[-1], value[-1]
         self._resolve_widths(query[-1])
-        super().build(query_shape, value_shape, key_shape)
+        check_inputs(query, value, key, None)
+        build_projections(self, query, value, key)
+        self._projections = Projections(self)
         first = self._first_betas()
         if self.trainable_beta:
             self._log_beta = self.add_weight(
@@ -165,14 +206,157 @@ class Hopfield(HeadsAttention):
         # β relative to 1/√E, the scale of attention. This ratio is often 1.
         sharpness = first * self.key_dim**0.5
         self._fixed = None if np.allclose(sharpness, 1, 0, 1e-12) else sharpness
+        self.built = True
+
+    def _make_last(self, query: tuple) -> Any:
+        """Returns the projection of the heads to the output, which is not built."""
+        self._dropout_layer = keras.layers.Dropout(
+            self.dropout, dtype=self.dtype_policy
+        )
+        width = self.output_shape or (query[-1],)
+        return self._make_dense(len(query) + 1, width, "attention_output", bound=2)
+
+    def _make_dense(self, rank: int, width: tuple, name: str, bound: int = 1) -> Any:
+        """Returns a projection of inputs of this rank, which is not built."""
+        if not self.projections:
+            # Reshape to one head, (B, ·, 1, E), and back to (B, ·, V).
+            dense = keras.layers.Reshape(
+                (-1, *width), dtype=self.dtype_policy, name=name
+            )
+            dense.supports_masking = True  # prevents a warning about input masks
+            return dense
+        options = self._options
+        return projection(
+            rank,
+            width,
+            name,
+            options.use_bias,
+            bound,
+            kernel_initializer=clone_initializer(options.kernel_initializer),
+            bias_initializer=clone_initializer(options.bias_initializer),
+            kernel_regularizer=options.kernel_regularizer,
+            bias_regularizer=options.bias_regularizer,
+            dtype=policy_of(self, name),
+        )
+
+    def call(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+        bias: Tensor | None = None,
+    ) -> Any:
+        key = value if key is None else key
+        given = Masks(query_mask, value_mask, key_mask, attention_mask)
+        query, given, bias, single = check_call(
+            query, value, key, given, self.num_heads, None, bias
+        )
+        axes, project = tuple(range(1, len(query.shape) - 1)), self._projections
+        heads = project.queries(query), project.keys(key), project.values(value)
+        if len(query.shape) > 3:
+            check_order(self, axes, use_causal_mask)
+            heads = tuple(folding.fold(x, axes) for x in heads)  # (B, T, ·, ·)
+            given, bias = fold_masks(given, bias, query, key, axes)
+        if bias is not None:
+            bias = full_bias(bias, *heads[:2])
+        recording = is_recording()
+        masked = any(mask is not None for mask in given)
+        retrieved, weights = self._retrieve(
+            heads,
+            merge_masks_of_heads(given) if masked else None,
+            return_attention_scores or recording is not None,
+            training,
+            use_causal_mask,
+            bias,
+        )
+        output, weights = project.finish(
+            retrieved, weights, query, key, given.query, axes, single
+        )
+        if recording is not None:
+            record(self.path, weights)
+        return (output, weights) if return_attention_scores else output
+
+    def _retrieve(
+        self,
+        heads: tuple[Tensor, Tensor, Tensor],
+        mask: Tensor | None,
+        return_weights: bool,
+        training: bool | None = None,
+        causal: bool = False,
+        bias: Tensor | None = None,
+        dropout_mask: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Runs all steps; returns the heads' outputs (B, T, H, V) and last weights.
+
+        Args:
+            heads: states (B, T, H, E), stored keys (B, S, H, E) and values.
+            mask: booleans that broadcast to (B, H, T, S), or None.
+            return_weights: whether to return the weights.
+            training: whether to apply dropout.
+            causal: whether state t may attend only to patterns 0 … t.
+            bias: numbers that broadcast to (B, H, T, S), or None.
+            dropout_mask: the factors of the last weights (B, H, T, S), or None.
+        """
+        state, key, value = heads
+        if bias is None and energies.is_recording_energies():
+            energies.record(self, state, key, mask, causal)
+        sharpness = self._sharpness(state.dtype)
+        scale, shared = self.key_dim**-0.5, {"bias": bias, "is_causal": causal}
+
+        def update(state: Tensor) -> Tensor:
+            # ξ ← Kᵀ softmax(β K ξ)
+            state = state if sharpness is None else state * sharpness
+            step = state, key, key, mask, scale, self.normalizer
+            return attend_projected(*step, **shared)[0]
+
+        if self.update_steps is None:
+            check_training(self.update_steps, training)
+            state = iterate_until_rest(update, state, self.tolerance)
+        for _ in range((self.update_steps or 1) - 1):
+            state = update(state)
+        # o = Vᵀ softmax(β K ξ)
+        state = state if sharpness is None else state * sharpness
+        return attend_projected(
+            *(state, key, value, mask, scale, self.normalizer),
+            **shared,
+            dropout=self.dropout if training else 0.0,
+            seed=getattr(self._dropout_layer, "seed_generator", None),
+            dropout_mask=dropout_mask,
+            return_weights=return_weights,
+        )
+
+    @property
+    def output_shape(self) -> Any:
+        """The shape of the last axes of the output, or None for that of the query."""
+        return self._options.output_shape if self.projections else (self.value_dim,)
+
+    @property
+    def query_key_normalization(self) -> str | None:
+        """The normalization of queries and keys."""
+        return self._options.query_key_normalization
+
+    query_dense = part("_query_dense", "The projection of the queries.")
+    key_dense = part("_key_dense", "The projection of the keys.")
+    value_dense = part("_value_dense", "The projection of the values.")
+    output_dense = part("_output_dense", "The projection of the heads.")
 
     def compute_output_shape(
         self, query_shape: Any, value_shape: Any, key_shape: Any = None
     ) -> tuple:
         if not self.projections:
             check_static(*with_time(query_shape, value_shape, key_shape))
-        shape = super().compute_output_shape(query_shape, value_shape, key_shape)
+        shape = output_shape_of(self, query_shape, value_shape, key_shape)
         return shape if self.projections else (*shape[:-1], value_shape[-1])
+
+    def compute_output_spec(self, *given: Any, **options: Any) -> Any:
+        return output_spec(self, *given, **options)
 
     @property
     def betas(self) -> np.ndarray:
@@ -199,7 +383,7 @@ class Hopfield(HeadsAttention):
             The states (B, T, H, E).
         """
         check_usable(self, "states", query)
-        return self._project_queries(ops.cast(query, self.compute_dtype))
+        return self._projections.queries(ops.cast(query, self.compute_dtype))
 
     def associate(
         self,
@@ -226,17 +410,12 @@ class Hopfield(HeadsAttention):
         """
         check_usable(self, "associate", states)
         mask = prepared.mask
-        mask = None if mask is None else ops.expand_dims(mask, 1)  # (B, 1, S)
-        heads, weights = self._compute_attention(
-            states, prepared.key, prepared.value, mask, training, return_weights
-        )
+        mask = None if mask is None else ops.expand_dims(mask, (1, 2))  # (B, 1, 1, S)
+        heads = states, prepared.key, prepared.value
+        retrieved, weights = self._retrieve(heads, mask, return_weights, training)
         if query_mask is not None:
-            is_valid = ops.expand_dims(query_mask, (2, 3))  # (B, T, 1, 1)
-            heads = ops.where(is_valid, heads, ops.zeros_like(heads))
-            if weights is not None:
-                is_valid = ops.expand_dims(query_mask, (1, 3))  # (B, 1, T, 1)
-                weights = ops.where(is_valid, weights, ops.zeros_like(weights))
-        return self._project_output(heads, states), weights
+            retrieved, weights = hide_queries(query_mask, retrieved, weights)
+        return self._projections.output(retrieved, states), weights
 
     @classmethod
     def from_multi_head(cls, layer: Any, **more: Any) -> Hopfield:
@@ -296,15 +475,15 @@ class Hopfield(HeadsAttention):
         return {**super().get_config(), "key_dim": key_dim, "value_dim": value_dim}
 
     def _resolve_widths(self, width: int) -> None:
-        if self._key_dim is None:
-            if width % self._num_heads:
+        if self.key_dim is None:
+            if width % self.num_heads:
                 raise ValueError(
                     "`num_heads` must divide the width of the query, unless `key_dim` "
-                    f"is given. Received: num_heads={self._num_heads}, width={width}"
+                    f"is given. Received: num_heads={self.num_heads}, width={width}"
                 )
-            self._key_dim = width // self._num_heads
-        if self._value_dim is None:
-            self._value_dim = self._key_dim
+            self.key_dim = width // self.num_heads
+        if self.value_dim is None:
+            self.value_dim = self.key_dim
 
     def _first_betas(self) -> np.ndarray:
         """Returns the initial β of each head, (H,) float64."""
@@ -314,69 +493,53 @@ class Hopfield(HeadsAttention):
 
     def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
         check_training(self.update_steps, training)
-        return super().sample(shape, training)
+        return sample_heads(self, shape, training)
+
+    def prepare(
+        self, value: Tensor, key: Tensor | None = None, mask: Tensor | None = None
+    ) -> Prepared:
+        return prepare_heads(self, value, key, mask)
+
+    def attend_from_state(
+        self,
+        query: Tensor,
+        prepared: Prepared,
+        mask: Tensor | None,
+        state: Any,
+        random: Any,
+        return_weights: bool,
+    ) -> tuple[Tensor, Tensor | None, Any]:
+        check_fits(self, "prepared", query, prepared)
+        heads = self._projections.queries(query), prepared.key, prepared.value
+        mask = None if mask is None else ops.expand_dims(mask, 1)  # (B, 1, T, S)
+        factors = None if random is None else ops.swapaxes(random, 1, 2)
+        retrieved, weights = self._retrieve(
+            heads, mask, return_weights, dropout_mask=factors
+        )
+        return self._projections.output(retrieved, query), weights, state
+
+    def initial_cache(
+        self, batch: Any, length: int, width: int | None = None
+    ) -> Prepared:
+        return empty_cache(self, batch, length)
 
     def output_width(self, query_width: int, value_width: int) -> int:
-        if not self.projections:
-            return value_width
-        return super().output_width(query_width, value_width)
+        return (
+            (self.output_shape or (query_width,))[-1]
+            if self.projections
+            else value_width
+        )
 
-    def _projection(
-        self, rank: int, width: tuple, name: str, *given: Any, **more: Any
-    ) -> Any:
-        if self.projections:
-            return super()._projection(rank, width, name, *given, **more)
-        # Reshape to one head, (B, ·, 1, E), and back to (B, ·, V).
-        through = keras.layers.Reshape((-1, *width), dtype=self.dtype_policy, name=name)
-        through.supports_masking = True  # prevents a warning about input masks
-        return through
+    def weights_shape(self, batch: Any, queries: Any, keys: Any) -> tuple:
+        return (batch, self.num_heads, queries, keys)
 
     def _sharpness(self, dtype: str) -> Tensor | None:
         """Returns the factors β √E of the states, (H, 1), or None if all are 1."""
         if self._log_beta is not None:
             beta = ops.exp(ops.cast(self._log_beta, "float32"))
-            found = beta * self._key_dim**0.5
+            sharpness = beta * self.key_dim**0.5
         elif self._fixed is None:
             return None
         else:
-            found = ops.convert_to_tensor(self._fixed.astype("float32"))
-        return ops.cast(ops.expand_dims(found, -1), dtype)
-
-    def _compute_attention(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attention_mask: Tensor | None = None,
-        training: bool | None = None,
-        return_attention_scores: bool = False,
-        use_causal_mask: bool = False,
-        bias: Tensor | None = None,
-        dropout_mask: Tensor | None = None,
-        sliding_window: int | None = None,
-    ) -> tuple[Tensor, Tensor | None]:
-        """Runs all steps on heads (B, ·, H, ·); returns the output and last weights."""
-        attend = super()._compute_attention
-        if bias is None and energies.is_recording_energies():
-            energies.record(self, query, key, attention_mask, use_causal_mask)
-        sharpness = self._sharpness(query.dtype)
-        shown = use_causal_mask, bias
-        last = (training, return_attention_scores, *shown, dropout_mask, sliding_window)
-        if self.update_steps == 1:
-            query = query if sharpness is None else query * sharpness
-            return attend(query, key, value, attention_mask, *last)
-
-        def update(state: Tensor) -> Tensor:
-            # ξ ← Kᵀ softmax(β K ξ)
-            state = state if sharpness is None else state * sharpness
-            options = None, False, *shown, None, sliding_window
-            return attend(state, key, key, attention_mask, *options)[0]
-
-        if self.update_steps is None:
-            check_training(self.update_steps, training)
-            query = iterate_until_rest(update, query, self.tolerance)
-        for _ in range((self.update_steps or 1) - 1):
-            query = update(query)
-        # o = Vᵀ softmax(β K ξ)
-        query = query if sharpness is None else query * sharpness
-        return attend(query, key, value, attention_mask, *last)
+            sharpness = ops.convert_to_tensor(self._fixed.astype("float32"))
+        return ops.cast(ops.expand_dims(sharpness, -1), dtype)

@@ -12,11 +12,11 @@ import keras
 import numpy as np
 
 from keras_attention.layers.base.arguments import pass_on_policies, positive
+from keras_attention.layers.base.checked import as_boolean
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import Configured
 from keras_attention.layers.hopfield.arguments import refuse_projected
 from keras_attention.layers.hopfield.hopfield import Hopfield
-from keras_attention.layers.multi_head.heads import as_boolean
 from keras_attention.numerics import masks
 
 Tensor = Any

@@ -15,10 +15,12 @@ from keras_attention.layers.base.arguments import (
     resolve_normalizer,
 )
 from keras_attention.layers.base.attention_layer import Prepared
-from keras_attention.layers.base.checks import check_hop
+from keras_attention.layers.base.checked import check_hop
 from keras_attention.layers.base.one_head_attention import OneHeadAttention
 from keras_attention.layers.base.serialization import export
-from keras_attention.ops import attend
+from keras_attention.numerics import normalizers
+from keras_attention.ops.attention import weighted_values
+from keras_attention.ops.scores import dot
 
 Tensor = Any
 
@@ -92,6 +94,7 @@ class KeyValueHop(OneHeadAttention):
             positive("features", features)
         self.features = features
         self.normalizer = resolve_normalizer(normalizer)
+        self._normalize = normalizers.get(self.normalizer)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(
@@ -129,10 +132,10 @@ class KeyValueHop(OneHeadAttention):
         return_weights: bool,
     ) -> tuple[Tensor, Tensor | None, Any]:
         # p = softmax(qᵀ k), o = Σ p v
-        found, weights = attend(
-            query, prepared.key, prepared.value, "dot", self.normalizer, mask
+        output, weights = weighted_values(
+            query, prepared.key, prepared.value, dot, self._normalize, mask
         )  # (B, T, D), (B, T, M)
-        return self._map(query + found), weights, ()  # q′ = R (q + o)
+        return self._map(query + output), weights, ()  # q′ = R (q + o)
 
     def _map(self, query: Tensor) -> Tensor:
         """Returns R q: R multiplies features by a matrix, other entries by a scalar."""

@@ -15,12 +15,13 @@ from keras_attention.layers.base.arguments import (
     resolve_normalizer,
 )
 from keras_attention.layers.base.attention_layer import Prepared
-from keras_attention.layers.base.checks import check_hop
+from keras_attention.layers.base.checked import check_hop
 from keras_attention.layers.base.one_head_attention import OneHeadAttention
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.memory_networks.sentence_encoder import normal
 from keras_attention.numerics import normalizers
-from keras_attention.ops import attend
+from keras_attention.ops.attention import weighted_values
+from keras_attention.ops.scores import dot
 
 Tensor = Any
 
@@ -99,6 +100,7 @@ class MemoryHop(OneHeadAttention):
         self.transform = transform
         self.activation = keras.activations.get(activation)
         self.normalizer = resolve_normalizer(normalizer)
+        self._normalizer = normalizers.get(self.normalizer)
         if slots is not None:
             positive("slots", slots)
             if self.normalizer != "softmax":
@@ -145,16 +147,16 @@ class MemoryHop(OneHeadAttention):
         return_weights: bool,
     ) -> tuple[Tensor, Tensor | None, Any]:
         # (1) p = softmax(uᵀ m), (2) o = Σ p c
-        found, weights = attend(
-            query, prepared.key, prepared.value, "dot", self._normalize, mask
+        output, weights = weighted_values(
+            query, prepared.key, prepared.value, dot, self._normalize, mask
         )  # (B, T, D), (B, T, M)
         # (4) u′ = f(H u + o), where H is the identity if there is no transform
         transformed = self.state_dense(query) if self.transform else query
-        return self.activation(transformed + found), weights, ()
+        return self.activation(transformed + output), weights, ()
 
     def _normalize(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         if self.slots is None:
-            weights = normalizers.get(self.normalizer)(scores, mask)
+            weights = self._normalizer(scores, mask)
         else:
             weights = normalizers.null_softmax(scores, mask, slots=self.slots)
         if not self.linear_start:

@@ -6,14 +6,51 @@ a head, V width of a value.
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 from keras import ops
 
-from keras_attention.layers.base.attention_layer import Prepared, write_steps
+from keras_attention.layers.base.attention_layer import (
+    Prepared,
+    cache_length,
+    write_steps,
+)
+from keras_attention.layers.base.checks import check_usable
 from keras_attention.numerics import masks
 
 Tensor = Any
+
+
+def empty_cache(
+    layer: Any, batch: Any, length: Any, window: int | None = None
+) -> Prepared:
+    """Returns an empty cache of a layer with heads, at most as long as the window."""
+    check_usable(layer, "initial_cache", None)
+    length = cache_length(length)
+    if window is not None:
+        length = min(length, window) if isinstance(length, Integral) else window
+    heads = (batch, length, layer.num_key_value_heads)
+    return Prepared(
+        ops.zeros((*heads, layer.key_dim), layer.compute_dtype),
+        ops.zeros((*heads, layer.value_dim), layer.compute_dtype),
+        ops.zeros((batch, length), "bool"),
+    )
+
+
+def check_fits(layer: Any, name: str, inputs: Tensor, memory: Prepared) -> None:
+    """Raises a ValueError if keys and values belong to another layer or batch."""
+    for side, width in (("key", layer.key_dim), ("value", layer.value_dim)):
+        shape = tuple(getattr(memory, side).shape)
+        wanted = (inputs.shape[0], None, layer.num_key_value_heads, width)
+        fits = len(shape) == 4 and all(
+            None in (a, b) or a == b for a, b in zip(shape, wanted)
+        )
+        if not fits:
+            raise ValueError(
+                f"`{name}` must be one of this layer and for this batch: its {side} "
+                f"must have shape {wanted}. Received: {name}.{side}.shape={shape}"
+            )
 
 
 def write_cache(

@@ -1,31 +1,47 @@
 """Multi-head attention, a replacement for `keras.layers.MultiHeadAttention`.
 
-Shapes: B batch, T queries, S keys, Dq, Dk widths, V width of a value, H heads, G heads
-of keys and values, E width of a head.
+Shapes: B batch, T queries, S keys, P positions of a cache, Dq, Dk, D widths, V width of
+a value, H heads, G heads of keys and values, E width of a head.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import keras
+from keras import ops
+
 from keras_attention.layers import positions
+from keras_attention.layers.base import checked
 from keras_attention.layers.base.arguments import (
+    fraction,
+    integers,
+    pass_on_policies,
+    policy_of,
     positive,
     resolve_normalizer,
 )
-from keras_attention.layers.base.serialization import as_config, export
-from keras_attention.layers.multi_head import from_keras, from_torch
-from keras_attention.layers.multi_head.heads import (
-    check_scores,
-    integers,
+from keras_attention.layers.base.attention_layer import (
+    AttentionLayer,
+    Prepared,
+    check_room,
 )
-from keras_attention.layers.multi_head.ordered_heads import OrderedHeads
+from keras_attention.layers.base.checks import check_usable
+from keras_attention.layers.base.recording import is_recording, record
+from keras_attention.layers.base.serialization import as_config, export
+from keras_attention.layers.multi_head import conversions, keras_subclasses, projections
+from keras_attention.layers.multi_head.cache import check_fits, empty_cache, write_cache
+from keras_attention.layers.multi_head.keras_subclasses import KerasMethods
+from keras_attention.numerics import axes as folding
+from keras_attention.numerics import masks
+from keras_attention.ops.attention import full_bias
+from keras_attention.ops.heads import attend_projected
 
 Tensor = Any
 
 
 @export
-class MultiHeadAttention(OrderedHeads):
+class MultiHeadAttention(KerasMethods, AttentionLayer):
     """Several heads of attention, each with its own projections.
 
         headₕ  = softmax(Wₕ q · (Uₕ k)ᵀ / √E) Vₕ v
@@ -133,6 +149,8 @@ class MultiHeadAttention(OrderedHeads):
         "Gemma 2" (2024), section 2.
     """
 
+    attention_axes: Any = None  # Keras' layer has properties of these names
+
     def __init__(
         self,
         num_heads: int,
@@ -161,57 +179,291 @@ class MultiHeadAttention(OrderedHeads):
         soft_cap: float | None = None,
         **kwargs: Any,
     ) -> None:
+        super().__init__(**kwargs)
         groups = num_heads if num_key_value_heads is None else num_key_value_heads
-        positive("num_heads", num_heads)
+        self._num_heads = positive("num_heads", num_heads)
         if num_heads % positive("num_key_value_heads", groups):
             raise ValueError(
                 "`num_key_value_heads` must divide `num_heads`. Received: "
                 f"num_heads={num_heads}, num_key_value_heads={groups}"
             )
-        positive("key_dim", key_dim)
-        value_dim = key_dim if value_dim is None else positive("value_dim", value_dim)
-        normalizer = resolve_normalizer(normalizer)
-        check_scores(query_key_normalization, attention_sinks, soft_cap, normalizer)
-        super().__init__(
-            num_heads, groups, key_dim, value_dim, dropout, normalizer, seed, **kwargs
-        )
-        self.set_projections(
-            use_bias,
-            output_shape,
-            kernel_initializer,
-            bias_initializer,
-            kernel_regularizer,
-            bias_regularizer,
-            activity_regularizer,
-            kernel_constraint,
-            bias_constraint,
-            query_key_normalization,
-        )
+        self.num_key_value_heads = groups
+        self._key_dim = positive("key_dim", key_dim)
+        value_dim = key_dim if value_dim is None else value_dim
+        self._value_dim = positive("value_dim", value_dim)
+        self._inverse_sqrt_key_dim = self._key_dim**-0.5
+        self._dropout = fraction("dropout", dropout)
+        self._use_bias = use_bias
+        # Only the projections use it. Keras would apply an attribute
+        # `activity_regularizer` to the output of this layer.
+        self._activity_regularizer = keras.regularizers.get(activity_regularizer)
+        self._output_shape = integers("output_shape", output_shape)
         self.attention_axes = integers("attention_axes", attention_axes)
         if sliding_window is not None:
             sliding_window = positive("sliding_window", sliding_window)
         self.sliding_window = sliding_window
         self.flash_attention = flash_attention
+        self._kernel_initializer = keras.initializers.get(kernel_initializer)
+        self._bias_initializer = keras.initializers.get(bias_initializer)
+        self._kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self._bias_regularizer = keras.regularizers.get(bias_regularizer)
+        self._kernel_constraint = keras.constraints.get(kernel_constraint)
+        self._bias_constraint = keras.constraints.get(bias_constraint)
         self.use_gate = use_gate
+        self.seed = seed
+        self.normalizer = resolve_normalizer(normalizer)
         self.position: Any = positions.get(position, dtype=self.dtype_policy)
+        self.query_key_normalization = query_key_normalization
         self.attention_sinks = attention_sinks
         self.soft_cap = soft_cap
-
-    @property
-    def _use_gate(self) -> bool:
-        """The argument `use_gate`, under its name in Keras' layer."""
-        return self.use_gate
-
-    @property
-    def _flash_attention(self) -> bool | None:
-        """The argument `flash_attention`, under its name in Keras' layer."""
-        return self.flash_attention
+        projections.check_scores(
+            query_key_normalization, attention_sinks, soft_cap, self.normalizer
+        )
+        self._query_norm = self._key_norm = self._gate_dense = None
+        self._sinks: Any = None  # the sink score of each head, (H,)
 
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
-        super().build(query_shape, value_shape, key_shape)
+        shapes = checked.with_time(query_shape, value_shape, key_shape)
+        checked.check_inputs(*shapes, self.attention_axes)
+        projections.build_projections(self, *shapes)
+        if self.position is not None:
+            pass_on_policies(self, self.position)
+            self.position.build_for(self._num_heads, self._key_dim)
         if self.attention_sinks:
             shape = (self._num_heads,)
             self._sinks = self.add_weight(shape, "zeros", name="attention_sinks")
+        self.built = True
+
+    def _make_dense(
+        self, rank: int, width: tuple, name: str, common: Any = None, **more: Any
+    ) -> Any:
+        """Returns a projection of inputs of this rank, which is not built."""
+        options = common or self._get_common_kwargs_for_sublayer()
+        if options.get("dtype") is self.dtype_policy:  # an override may choose another
+            options = {**options, "dtype": policy_of(self, name)}
+        return projections.projection(
+            rank, width, name, self._use_bias, **options, **more
+        )
+
+    def _make_last(self, query: tuple) -> Any:
+        """Returns the projection of the heads to the output, which is not built."""
+        self._build_attention(len(query) + 1)
+        common = self._get_common_kwargs_for_sublayer()
+        return self._make_output_dense(query, common, "attention_output")
+
+    def _post_build(self) -> None:
+        # After the `build` of a subclass, too, which may set other projections.
+        self._projections = projections.Projections(self)
+        super()._post_build()
+
+    def call(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+        bias: Tensor | None = None,
+    ) -> Any:
+        key = value if key is None else key
+        given = checked.Masks(query_mask, value_mask, key_mask, attention_mask)
+        query, given, bias, single = checked.check_call(
+            query, value, key, given, self._num_heads, self.attention_axes, bias
+        )
+        axes, project = self._attention_axes, self._projections
+        heads = project.queries(query), project.keys(key), project.values(value)
+        if len(query.shape) > 3:
+            checked.check_order(self, axes, use_causal_mask)
+            heads = tuple(folding.fold(x, axes) for x in heads)  # (B, T, ·, ·)
+            given, bias = checked.fold_masks(given, bias, query, key, axes)
+        if self.position is not None or bias is not None:
+            heads, bias = self._place(heads, bias)
+        recording = is_recording()
+        return_weights = return_attention_scores or recording is not None
+        if self._is_subclass:
+            options = training, use_causal_mask
+            attended, weights = keras_subclasses.attend(
+                self, heads, given, bias, return_weights, *options
+            )
+        else:
+            masked = any(mask is not None for mask in given)
+            attended, weights = attend_projected(
+                *heads,
+                checked.merge_masks_of_heads(given) if masked else None,
+                self._inverse_sqrt_key_dim,
+                self.normalizer,
+                bias,
+                self._dropout if training else 0.0,
+                getattr(self._dropout_layer, "seed_generator", None),
+                soft_cap=self.soft_cap,
+                sink=self._sinks,
+                is_causal=use_causal_mask,
+                sliding_window=self.sliding_window,
+                return_weights=return_weights,
+                fused=self.flash_attention is not False,
+            )
+        output, weights = project.finish(
+            attended, weights, query, key, given.query, axes, single
+        )
+        if recording is not None:
+            record(self.path, weights)
+        return (output, weights) if return_attention_scores else output
+
+    def _place(
+        self, heads: tuple[Tensor, ...], bias: Tensor | None
+    ) -> tuple[tuple[Tensor, ...], Tensor | None]:
+        """Rotates queries and keys of a call, and adds the bias of the position."""
+        query, key, value = heads
+        if self.position is None:
+            return heads, full_bias(bias, query, key)
+        t, s = (masks.positions(ops.shape(x)[1]) for x in (query, key))
+        own = self._position_bias(t, s)
+        if own is not None and bias is not None:
+            own = ops.cast(own, "float32") + ops.cast(bias, "float32")
+        bias = full_bias(bias if own is None else own, query, key)
+        return (self._rotate(query, t), self._rotate(key, s), value), bias
+
+    def _rotate(self, x: Tensor, position: Tensor) -> Tensor:
+        """Rotates queries or keys (B, T, H, E) at positions (T,) or (B, T)."""
+        if self.position is None:
+            return x
+        # A position layer may have another compute dtype than this layer.
+        return ops.cast(self.position.rotate(x, position), x.dtype)
+
+    def _position_bias(self, t: Tensor, s: Tensor) -> Tensor | None:
+        """Returns the position's bias, which broadcasts to (B, H, T, S), or None."""
+        bias = None if self.position is None else self.position.bias(t, s)
+        if bias is None or len(bias.shape) == 4:
+            return bias
+        return ops.expand_dims(bias, 0)  # (1, H, T, S)
+
+    def compute_output_shape(
+        self, query_shape: Any, value_shape: Any, key_shape: Any = None
+    ) -> tuple:
+        return projections.output_shape_of(self, query_shape, value_shape, key_shape)
+
+    def compute_output_spec(self, *given: Any, **options: Any) -> Any:
+        return projections.output_spec(self, *given, **options)
+
+    def output_width(self, query_width: int, value_width: int) -> int:
+        return (self._output_shape or (query_width,))[-1]
+
+    def weights_shape(self, batch: Any, queries: Any, keys: Any) -> tuple:
+        return (batch, self._num_heads, queries, keys)
+
+    @property
+    def _counts(self) -> bool:
+        """Whether the attention depends on the positions of queries."""
+        return self.position is not None or self.sliding_window is not None
+
+    def initial_state(self, prepared: Prepared) -> Any:
+        """Returns the position of the next query, (B,) float32, or `()` if unused."""
+        if not self._counts:
+            return ()
+        return ops.zeros((ops.shape(prepared.key)[0],), "float32")
+
+    def state_shapes(self, shape: tuple[Any, Any]) -> list[tuple]:
+        return [shape[:1]] if self._counts else []
+
+    def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
+        return projections.sample_heads(self, shape, training)
+
+    def prepare(
+        self, value: Tensor, key: Tensor | None = None, mask: Tensor | None = None
+    ) -> Prepared:
+        prepared = projections.prepare_heads(self, value, key, mask)
+        if self.position is None:
+            return prepared
+        s = masks.positions(ops.shape(prepared.key)[1])
+        return prepared._replace(key=self._rotate(prepared.key, s))
+
+    def attend_from_state(
+        self,
+        query: Tensor,
+        prepared: Prepared,
+        mask: Tensor | None,
+        state: Any,
+        random: Any,
+        return_weights: bool,
+    ) -> tuple[Tensor, Tensor | None, Any]:
+        check_fits(self, "prepared", query, prepared)
+        t = s = None
+        if self._counts:
+            steps = ops.shape(query)[1]
+            first = ops.cast(ops.expand_dims(state, 1), "int32")  # (B, 1)
+            t = masks.positions(steps, first)  # (B, T)
+            s = masks.positions(ops.shape(prepared.key)[1])
+            state = state + ops.cast(steps, state.dtype)
+        output, weights = self._attend_steps(
+            query, prepared, mask, t, s, return_weights, random
+        )
+        return output, weights, state
+
+    def _attend_steps(
+        self,
+        inputs: Tensor,
+        memory: Prepared,
+        seen: Tensor | None,
+        t: Tensor | None,
+        s: Tensor | None,
+        return_weights: bool,
+        random: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        mask, q, bias = seen, self._projections.queries(inputs), None
+        if t is not None:
+            q, bias = self._rotate(q, t), self._position_bias(t, s)
+            if self.sliding_window is not None:
+                mask = masks.merge(mask, masks.near(t, s, self.sliding_window))
+        factors = None if random is None else ops.swapaxes(random, 1, 2)
+        heads = q, memory.key, memory.value
+        if self._is_subclass:
+            attended, weights = keras_subclasses.attend(
+                self, heads, mask, bias, return_weights, dropout_mask=factors
+            )
+        else:
+            attended, weights = attend_projected(
+                *heads,
+                mask if mask is None else ops.expand_dims(mask, 1),  # (B, 1, T, S)
+                self._inverse_sqrt_key_dim,
+                self.normalizer,
+                bias,
+                dropout_mask=factors,
+                soft_cap=self.soft_cap,
+                sink=self._sinks,
+                return_weights=return_weights,
+                fused=self.flash_attention is not False,
+            )
+        return self._projections.output(attended, inputs), weights
+
+    def initial_cache(
+        self, batch: Any, length: int, width: int | None = None
+    ) -> Prepared:
+        """Returns an empty cache for `step`.
+
+        The cache is at most as long as the sliding window: new positions overwrite
+        those that have left the window.
+        """
+        return empty_cache(self, batch, length, self.sliding_window)
+
+    def _check_steps(self, method: str, inputs: Tensor | None = None) -> None:
+        check_usable(self, method, inputs)
+        if self._is_subclass:
+            keras_subclasses.check_steps(self, is_causal=True)
+
+    def _extend(
+        self, cache: Prepared, inputs: Tensor, mask: Tensor, index: Any, t: Tensor
+    ) -> tuple[Prepared, Tensor, Prepared]:
+        check_fits(self, "cache", inputs, cache)
+        if cache.key.shape[1] != self.sliding_window:  # a ring buffer always has room
+            check_room(inputs, cache, index)
+        keys = self._rotate(self._projections.keys(inputs), t)
+        new = Prepared(keys, self._projections.values(inputs), mask)
+        return write_cache(cache, new, index, t, self.sliding_window)
 
     @classmethod
     def from_keras(cls, layer: Any) -> MultiHeadAttention:
@@ -230,9 +482,7 @@ class MultiHeadAttention(OrderedHeads):
                 has weights other than kernel and bias, as after `enable_lora` or
                 `quantize`.
         """
-        made = cls(**from_keras.arguments_of(layer))
-        from_keras.take_weights(made, layer)
-        return made
+        return conversions.from_keras(cls, layer)
 
     @classmethod
     def from_torch(cls, module: Any, **kwargs: Any) -> MultiHeadAttention:
@@ -250,18 +500,8 @@ class MultiHeadAttention(OrderedHeads):
         Raises:
             ValueError: for any other module, or if the module adds extra keys.
         """
-        made = cls(**from_torch.arguments_of(module), **kwargs)
-        from_torch.take_weights(made, module)
-        return made
+        return conversions.from_torch(cls, module, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         regularizer = as_config(self._activity_regularizer)
         return {**super().get_config(), "activity_regularizer": regularizer}
-
-    def _build_gate(self, query_shape: tuple) -> None:
-        if self.use_gate:
-            width = (self._num_heads, self._value_dim)
-            self._gate_dense = self._projection(
-                len(query_shape), width, "gate", activation="sigmoid"
-            )
-            self._gate_dense.build(query_shape)

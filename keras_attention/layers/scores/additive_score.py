@@ -10,6 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attention import kernels
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.scores.score import Score
@@ -17,7 +18,7 @@ from keras_attention.layers.scores.weights import (
     dense,
     scale_vector,
 )
-from keras_attention.numerics.precision import to_float32
+from keras_attention.numerics.precision import HALF, to_float32
 from keras_attention.ops import scores
 
 Tensor = Any
@@ -90,7 +91,10 @@ class AdditiveScore(Score):
 
     def compare(self, query: Tensor, key: Any) -> Tensor:
         scale = self._normalized() if self.normalize else self.scale
-        return scores.additive(query, key, ops.cast(scale, query.dtype), self.exact)
+        scale = ops.cast(scale, query.dtype)
+        if self.compute_dtype in HALF:
+            return scores.additive(query, key, scale, self.exact)
+        return kernels.additive(query, key, scale, self.exact)
 
     def _normalized(self) -> Tensor:
         """Returns g · v / ‖v‖."""

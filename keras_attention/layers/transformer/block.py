@@ -19,8 +19,8 @@ from keras_attention.layers.base.arguments import (
     policy_of,
     positive,
 )
+from keras_attention.layers.base.checked import as_boolean
 from keras_attention.layers.base.serialization import Configured, as_config
-from keras_attention.layers.multi_head.heads import as_boolean
 from keras_attention.layers.multi_head.multi_head_attention import MultiHeadAttention
 from keras_attention.layers.transformer.attentions import (
     build_attention,

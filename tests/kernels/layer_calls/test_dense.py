@@ -34,11 +34,11 @@ def test_equals_the_layer():
     x = tensor(references.normal(B, T, D))
     heads = projection()(x)
     np.testing.assert_allclose(
-        to_numpy(kernels.dense(projection(), x, 1)), to_numpy(heads), rtol=1e-5
+        to_numpy(kernels.dense(projection(), x)), to_numpy(heads), rtol=1e-5
     )
     layer = closing()
     np.testing.assert_allclose(
-        to_numpy(kernels.dense(layer, heads, 2)), to_numpy(layer(heads)), atol=1e-5
+        to_numpy(kernels.dense(layer, heads)), to_numpy(layer(heads)), atol=1e-5
     )
 
 
@@ -58,12 +58,12 @@ def test_whatever_else_the_layer_does_is_done(kind):
     if kind == "int8":
         layer.quantize("int8")
     x = tensor(references.normal(B, T, D))
-    found, wanted = kernels.dense(layer, x, 1), layer(x)
+    found, wanted = kernels.dense(layer, x), layer(x)
     assert found.dtype == wanted.dtype
     np.testing.assert_allclose(to_numpy(found), to_numpy(wanted), rtol=1e-5)
     if kind == "penalty":
         layer = projection(**more[kind])
-        kernels.dense(layer, x, 1)
+        kernels.dense(layer, x)
         assert len(layer.losses) == 1
 
 
@@ -90,7 +90,7 @@ def test_hooks_are_called(hook, everywhere):
     else:
         handles += [getattr(one, f"register_{hook}")(note) for one in (dense, cell)]
     try:
-        kernels.dense(dense, x[:, None], 1).sum().backward()
+        kernels.dense(dense, x[:, None]).sum().backward()
         kernels.call_layer(cell, x, [x.new_zeros(B, 3)])[0].sum().backward()
     finally:
         for handle in handles:

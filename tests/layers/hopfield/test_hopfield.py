@@ -8,7 +8,7 @@ from heads import DQ, DV, close, inputs, normal, projected, shaken, weights_of
 from keras import ops
 
 from keras_attention import layers, record_attention
-from keras_attention.layers.multi_head import heads_attention
+from keras_attention.ops import heads as heads_equation
 from keras_attention.ops.hopfield import energy
 
 H, E, V = 3, 4, 5
@@ -183,10 +183,10 @@ def test_no_step_holds_the_weights(normalizer, monkeypatch):
     given = inputs()
     layer = hopfield(update_steps=3, normalizer=normalizer)
     expected = to_numpy(layer(*given))
-    explicit = heads_attention.weighted_heads
+    explicit = heads_equation.weighted_heads
     calls = []
     monkeypatch.setattr(
-        heads_attention,
+        heads_equation,
         "weighted_heads",
         lambda *x, **y: calls.append(1) or explicit(*x, **y),
     )

@@ -120,9 +120,9 @@ def test_constants_are_projected_once(monkeypatch):
     """Not once for each sample, as where they are expanded to the batch."""
     project, sizes = kernels.dense, []
 
-    def spied(dense, x, mapped):
+    def spied(dense, x):
         sizes.append((dense.name, tuple(x.shape)))
-        return project(dense, x, mapped)
+        return project(dense, x)
 
     layers_of = (layers.HopfieldPooling, "query"), (layers.HopfieldLayer, "key")
     for cls, name in layers_of:

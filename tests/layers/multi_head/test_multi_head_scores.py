@@ -8,7 +8,7 @@ from heads import DQ, B, S, T, assert_equals, built, close, inputs, normal, refe
 from keras import ops
 
 from keras_attention import layers, record_attention
-from keras_attention.layers.multi_head import fused_heads
+from keras_attention.ops import heads as heads_equation
 from keras_attention.ops import sinks
 
 SETTINGS = {
@@ -84,7 +84,7 @@ def test_sinks_take_their_part_and_are_fused(monkeypatch):
         calls.append(more)
         return sinks.sink_attention(*given, **more)
 
-    monkeypatch.setattr(fused_heads, "sink_attention", fused)
+    monkeypatch.setattr(heads_equation, "sink_attention", fused)
     layer = built(attention_sinks=True, dropout=0.3)
     layer(*inputs())
     assert len(calls) == 1

@@ -1,0 +1,243 @@
+"""The projections of attention with heads, held by `MultiHeadAttention` and `Hopfield`.
+
+Shapes: B batch, T queries, S keys, Dq, Dk, D widths, V width of a value, H heads, G
+heads of keys and values, E width of a head.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from operator import attrgetter
+from string import ascii_lowercase
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention import kernels
+from keras_attention.layers.base import sampling
+from keras_attention.layers.base.attention_layer import Prepared
+from keras_attention.layers.base.checked import (
+    Masks,
+    as_boolean,
+    check_call,
+    check_inputs,
+    check_order,
+    with_time,
+)
+from keras_attention.layers.base.checks import check_usable
+from keras_attention.numerics import axes as folding
+from keras_attention.numerics import masks
+from keras_attention.ops.heads import hide_queries
+
+Tensor = Any
+
+NORMS: dict[Any, Any] = {
+    "rms": partial(keras.layers.RMSNormalization, epsilon=1e-6),
+    "layer": partial(keras.layers.LayerNormalization, epsilon=1e-6, center=False),
+}
+
+
+class Projections:
+    """Projects inputs to heads, and heads to the output.
+
+    A plain object. The layer that holds it also has each part as an attribute, with the
+    name of the part in Keras' layer: Keras tracks and saves these attributes.
+    """
+
+    def __init__(self, layer: Any) -> None:
+        names = "query_dense", "key_dense", "value_dense", "output_dense"
+        parts = (getattr(layer, f"_{name}", None) for name in names)
+        self.query, self.key, self.value, self.last = parts
+        self.query_norm, self.key_norm = layer._query_norm, layer._key_norm
+        self.gate = layer._gate_dense
+
+    def queries(self, query: Tensor) -> Tensor:
+        """Returns the queries of the heads, (B, ..., H, E)."""
+        q = kernels.dense(self.query, query)
+        return q if self.query_norm is None else kernels.normalize(self.query_norm, q)
+
+    def keys(self, key: Tensor) -> Tensor:
+        """Returns the keys of the heads, (B, ..., G, E)."""
+        k = kernels.dense(self.key, key)
+        return k if self.key_norm is None else kernels.normalize(self.key_norm, k)
+
+    def values(self, value: Tensor) -> Tensor:
+        """Returns the values of the heads, (B, ..., G, V)."""
+        return kernels.dense(self.value, value)
+
+    def output(self, heads: Tensor, query: Tensor) -> Tensor:
+        """Applies the gate and the last projection to the heads (B, ..., H, V)."""
+        if self.gate is not None:
+            heads = heads * self.gate(query)
+        return kernels.dense(self.last, heads)
+
+    def finish(
+        self,
+        heads: Tensor,
+        weights: Tensor | None,
+        query: Tensor,
+        key: Tensor,
+        query_mask: Tensor | None,
+        axes: folding.Axes,
+        single: bool,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Returns the output and the weights of a call, from those of the heads.
+
+        Masked queries get 0 from each head. The heads (B, T, H, V) and the weights
+        (B, H, T, S) get the axes of the query (B, ..., Dq) and the key (B, ..., Dk);
+        with `single`, they lose the T axis.
+        """
+        if query_mask is not None:
+            heads, weights = hide_queries(query_mask, heads, weights)
+        if len(query.shape) > 3:
+            shape = ops.shape(query)
+            if weights is not None:
+                full = shape, ops.shape(key), heads.shape[2], axes
+                weights = ops.reshape(weights, folding.weights_shape(*full))
+            heads = folding.unfold(heads, shape, axes)  # (B, ..., H, V)
+        output = self.output(heads, query)
+        if single:
+            output = ops.squeeze(output, axis=1)
+            weights = None if weights is None else ops.squeeze(weights, axis=-2)
+        return output, weights
+
+
+def build_projections(layer: Any, query: tuple, value: tuple, key: tuple) -> None:
+    """Builds the projections of a layer, with the names and the order of Keras' layer.
+
+    Random initializers draw seeds in Keras' order, too.
+
+    Args:
+        layer: a layer with the sizes of its heads, whose methods `_make_dense(rank,
+            width, name)` and `_make_last(shape)` return projections.
+        query: the shape of the query, (B, ..., Dq).
+        value: the shape of the value.
+        key: the shape of the key.
+    """
+    heads, groups = layer.num_heads, layer.num_key_value_heads
+    parts = [("query", query, heads), ("key", key, groups), ("value", value, groups)]
+    if getattr(layer, "use_gate", False):
+        parts.insert(2, ("gate", query, heads))
+    for name, shape, count in parts:
+        width = layer.key_dim if name in ("query", "key") else layer.value_dim
+        more = {"activation": "sigmoid"} if name == "gate" else {}
+        dense = layer._make_dense(len(shape), (count, width), name, **more)
+        setattr(layer, f"_{name}_dense", dense)
+        dense.build(shape)
+        # The einsum of a backend would repeat inputs of width 1.
+        dense.input_spec = keras.layers.InputSpec(axes={-1: shape[-1]})
+    layer._output_dense = layer._make_last(query)
+    layer._output_dense.build((*query[:-1], heads, layer.value_dim))
+    if layer.query_key_normalization is not None:
+        for name in ("query_norm", "key_norm"):
+            norm = NORMS[layer.query_key_normalization](
+                name=name, dtype=layer.dtype_policy
+            )
+            setattr(layer, f"_{name}", norm)
+            norm.build((None, None, None, layer.key_dim))
+            norm.supports_masking = True  # avoids a warning about input masks
+
+
+def projection(
+    rank: int, width: tuple, name: str, use_bias: bool, bound: int = 1, **more: Any
+) -> keras.layers.EinsumDense:
+    """Returns a dense layer that maps the last `bound` axes of inputs of this rank.
+
+    `width` are the sizes of the new last axes.
+    """
+    letters = iter(ascii_lowercase)
+    same, mapped, new = (
+        "".join(next(letters) for _ in range(count))
+        for count in (rank - bound, bound, len(width))
+    )
+    dense = keras.layers.EinsumDense(
+        f"{same}{mapped},{mapped}{new}->{same}{new}",
+        output_shape=(*[None] * (len(same) - 1), *width),
+        bias_axes=new if use_bias else None,
+        name=name,
+        **more,
+    )
+    dense.supports_masking = True  # avoids a warning about input masks
+    return dense
+
+
+def part(name: str, description: str) -> property:
+    """Returns a read-only property for the attribute `name`."""
+    return property(attrgetter(name), doc=description)
+
+
+def check_scores(norm: Any, sinks: bool, cap: Any, normalizer: Any) -> None:
+    """Raises a ValueError for invalid scoring arguments of `MultiHeadAttention`."""
+    if norm is not None and norm not in NORMS:
+        raise ValueError(
+            f"`query_key_normalization` must be one of {sorted(NORMS)} or None. "
+            f"Received: query_key_normalization={norm!r}"
+        )
+    if sinks and normalizer != "softmax":
+        raise ValueError(
+            '`attention_sinks` need normalizer="softmax", in which they take part. '
+            f"Received: attention_sinks={sinks}, normalizer={normalizer!r}"
+        )
+    if cap is not None and not cap > 0:
+        raise ValueError(f"`soft_cap` must be above 0. Received: soft_cap={cap}")
+
+
+def prepare_heads(
+    layer: Any, value: Tensor, key: Tensor | None, mask: Tensor | None
+) -> Prepared:
+    """Projects a memory; see `AttentionLayer.prepare`."""
+    check_usable(layer, "prepare", value)
+    mask = masks.check("mask", as_boolean("mask", mask), tuple(value.shape[:2]))
+    value = ops.cast(value, layer.compute_dtype)
+    key = value if key is None else ops.cast(key, layer.compute_dtype)
+    projections = layer._projections
+    return Prepared(projections.keys(key), projections.values(value), mask)
+
+
+def sample_heads(
+    layer: Any, shape: tuple[Any, Any, Any], training: bool | None
+) -> Tensor | None:
+    """Returns a dropout mask (B, T, H, S), or None; see `AttentionLayer.sample`."""
+    if not (layer.dropout and training):
+        return None
+    batch, queries, keys = shape
+    sizes = (batch, queries, layer.num_heads, keys)
+    seeds = layer._dropout_layer.seed_generator, layer._dropout_layer.seed
+    return sampling.dropout_mask(sizes, layer.dropout, layer.compute_dtype, *seeds)
+
+
+def output_shape_of(layer: Any, query: Any, value: Any, key: Any) -> tuple:
+    """Returns the shape of the output, after a check of the three shapes."""
+    check_inputs(*with_time(query, value, key), layer.attention_axes)
+    return (*query[:-1], *(layer.output_shape or query[-1:]))
+
+
+def output_spec(
+    layer: Any,
+    query: Tensor,
+    value: Tensor,
+    key: Tensor | None = None,
+    query_mask: Tensor | None = None,
+    value_mask: Tensor | None = None,
+    key_mask: Tensor | None = None,
+    attention_mask: Tensor | None = None,
+    return_attention_scores: bool = False,
+    training: bool | None = None,
+    use_causal_mask: bool = False,
+    bias: Tensor | None = None,
+) -> Any:
+    """Returns the symbolic output of a call, after all checks."""
+    key = value if key is None else key
+    shape = layer.compute_output_shape(query.shape, value.shape, key.shape)
+    output = keras.KerasTensor(shape, layer.compute_dtype)
+    given = Masks(query_mask, value_mask, key_mask, attention_mask)
+    sizes = layer.num_heads, layer.attention_axes
+    query, *_, single = check_call(query, value, key, given, *sizes, bias)
+    axes = folding.resolve(layer.attention_axes, len(query.shape))
+    check_order(layer, axes, use_causal_mask)
+    if not return_attention_scores:
+        return output
+    shape = folding.weights_shape(query.shape, key.shape, layer.num_heads, axes)
+    shape = (*shape[:-2], shape[-1]) if single else shape
+    return output, keras.KerasTensor(shape, layer.compute_dtype)
