@@ -32,19 +32,19 @@ the same functions:
   entries unchanged where `moving` is False
 - `stable_argsort(x)`: the indices that sort the last axis; ties keep their order
 - `is_dynamic(length)`: whether an export that unrolls loops must keep `length` dynamic
-- `scan(step, state, inputs)`, see :func:`keras_attention.ops.sequence.loop.scan`. On
-  JAX, a `MemoryStep` runs in a loop of its own, `memory_step/loop_jax.py`
+- `scan(step, state, inputs)`, see :func:`keras_attention.ops.sequence.loop.scan`
 - `segments(step, state, inputs)`: a `scan` over segments, with inputs and outputs of
   shape (segments, steps, B, ...). Only the first state of each segment is stored, and
   the rest is recomputed for the gradients. No gradient flows to tensors that `step`
   closes over, except variables
 - `access_memory(interface, memory, mask, options)`: one step of a DNC's memory. It maps
-  a `MemoryState` to the words read (B, R, W) and the next `MemoryState`. With one write
-  head and dense links, the gradient is computed by explicit formulas.
-  `memory_step/interface.py` defines the order of the interface. Where `mask` (B, 1) is
-  0, nothing is freed or written. `options` are the `MemoryOptions` of the step
+  a `MemoryState` to the words read (B, R, W), the next `MemoryState`, and the
+  intermediate results of the step, or None. `memory_step/interface.py` defines the
+  order of the interface. Where `mask` (B, 1) is 0, nothing is freed or written.
+  `options` are the `MemoryOptions` of the step. On JAX and TensorFlow, steps with one
+  write head and dense links have an explicit gradient
 - `trace_memory(interface, memory, mask, options)`: the step of `access_memory` in Keras
-  operations. It also returns the intermediate results of the step
+  operations, with its intermediate results
 - `fade_links(values, slots, weights)`: the sparse links (G, K, M) after a write. The
   cost is proportional to the number of nonzero links; see `ops/memory/links.py`
 - `follow_links(values, slots, reads)`: the weights f and b (G, M, R) for the previous
@@ -127,7 +127,7 @@ from keras_attention.kernels.keras import (
     without_initial_values,
     without_masks,
 )
-from keras_attention.kernels.memory_step.interface import MemoryOptions, MemoryStep
+from keras_attention.kernels.memory_step.interface import MemoryOptions
 from keras_attention.kernels.memory_step.reference import MemoryState
 from keras_attention.kernels.memory_step.reference import step as trace_memory
 from keras_attention.kernels.saved_model.reference import Rules
@@ -149,9 +149,9 @@ _attention = _kernel_of("attention", "jax", "tensorflow", "torch")
 _additive = _kernel_of("additive", "jax", "tensorflow", "torch")
 _calls = _kernel_of("layer_calls", "torch")
 _word_sums = _kernel_of("word_sums", "tensorflow", "torch")
-_lookup = _kernel_of("lookup", "tensorflow", "torch")
+_lookup = _kernel_of("lookup", "torch")
 _scan = _kernel_of("scan", "jax", "tensorflow", "torch")
-_memory = _kernel_of("memory_step", "jax", "tensorflow", "torch")
+_memory = _kernel_of("memory_step", "jax", "tensorflow")
 _links = _kernel_of("sparse_links", "jax", "tensorflow", "torch")
 _decoding = _kernel_of("decoding", "jax", "tensorflow", "torch")
 _recording = _kernel_of("recording", "torch")
@@ -218,7 +218,6 @@ __all__ = [
     "SPLITS_TENSORS",
     "MemoryOptions",
     "MemoryState",
-    "MemoryStep",
     "Recorder",
     "Rules",
     "access_memory",

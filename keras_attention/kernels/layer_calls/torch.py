@@ -84,35 +84,32 @@ def normalize(layer: Any, x: Tensor) -> Tensor:
     return z if shift is None else z + shift.value
 
 
-def call_layer(layer: Any, *given: Any, **options: Any) -> Any:
+def call_layer(layer: Any, *inputs: Any, **options: Any) -> Any:
     """Calls `layer.call` directly if the wrapper of Keras has no effect.
 
     For a single step of a cell, the wrapper takes longer than the step.
     """
-    plain = type(layer) in _PLAIN and layer.built and _is_plain(layer)
-    if plain and not torch.compiler.is_compiling():
+    plain = (
+        type(layer) in _PLAIN
+        and layer.built
+        and layer.compute_dtype == layer.variable_dtype
+        and not (layer.activity_regularizer or layer._remat_mode)
+        and getattr(layer, "quantization_mode", None) is None
+        and not (layer._forward_hooks or layer._forward_pre_hooks)
+        and not (layer._backward_hooks or layer._backward_pre_hooks)
+        and not torch.nn.modules.module._has_any_global_hook()
+        and not (torch.jit.is_tracing() or torch.compiler.is_compiling())
+    )
+    if plain:
+        # No public API returns the dtype that outer layers request for weights.
+        scope = get_autocast_scope()
+        plain = scope is None or scope.dtype in (None, layer.compute_dtype)
+    if plain:
         dtype = getattr(torch, layer.compute_dtype)
         if all(
             isinstance(x, torch.Tensor) and x.dtype is dtype and not x.is_meta
-            for one in given
-            for x in (one if isinstance(one, (list, tuple)) else (one,))
+            for group in inputs
+            for x in (group if isinstance(group, (list, tuple)) else (group,))
         ):
-            return layer.call(*given, **options)
-    return layer(*given, **options)
-
-
-def _is_plain(layer: Any) -> bool:
-    """Returns whether a layer is an unmodified Keras layer."""
-    if layer.compute_dtype != layer.variable_dtype or layer.activity_regularizer:
-        return False
-    if layer._remat_mode or getattr(layer, "quantization_mode", None) is not None:
-        return False
-    if layer._forward_hooks or layer._forward_pre_hooks:
-        return False
-    if layer._backward_hooks or layer._backward_pre_hooks:
-        return False
-    if torch.nn.modules.module._has_any_global_hook() or torch.jit.is_tracing():
-        return False
-    # No public API returns the dtype that outer layers request for weights.
-    scope = get_autocast_scope()
-    return scope is None or scope.dtype in (None, layer.compute_dtype)
+            return layer.call(*inputs, **options)
+    return layer(*inputs, **options)

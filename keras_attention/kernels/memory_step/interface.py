@@ -7,7 +7,6 @@ Shapes: B batch, W word width, R read heads, H write heads.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 from collections.abc import Callable
@@ -50,25 +49,6 @@ class MemoryOptions(NamedTuple):
     soft_allocation: bool = False
     compare_slots: bool = False
     epsilon: float = EPSILON
-
-
-@dataclasses.dataclass(frozen=True, eq=False)  # JAX needs weak references to it
-class MemoryStep:
-    """A step of a loop over a memory: a function, and the parts of which it consists.
-
-    A backend may run a loop of the parts instead of the function. The state is a named
-    tuple of the controller's state, r, and the fields of a `MemoryState`. The inputs
-    are a dict of x (B, D) and, optionally, a mask of booleans (B,). The outputs are h
-    and r, and `()`.
-    """
-
-    step: Callable  # of the state and the inputs: the next state, and the outputs
-    control: Callable  # of its state, r and x: h, its next state, and ξ
-    untouched: Callable  # of new state, old state, mask: the old one where False
-    options: MemoryOptions
-
-    def __call__(self, state: Any, inputs: Any) -> tuple[Any, Any]:
-        return self.step(state, inputs)
 
 
 class Interface(NamedTuple):
@@ -135,7 +115,6 @@ def split_interface(
     sizes: tuple[int, int, int],
     options: MemoryOptions,
     mask: Tensor | None = None,
-    library: Any = ops,
 ) -> Interface:
     """Splits ξ into its parts and brings each part into its range.
 
@@ -144,15 +123,13 @@ def split_interface(
         sizes: W, R and H.
         options: the options of the step.
         mask: numbers (B, 1); 0 closes all gates. None means 1.
-        library: a module with `reshape`, `softplus`, `sigmoid` and `softmax` like
-            `keras.ops`. Backend functions avoid the overhead of Keras.
     """
     width, reads, writes = sizes
-    reshape = library.reshape
+    reshape = ops.reshape
     groups, at = _slices(*sizes, options)
     words = interface[:, groups[0]]
-    strengths = 1 + library.softplus(interface[:, groups[1]])
-    gates = library.sigmoid(interface[:, groups[2]])
+    strengths = 1 + ops.softplus(interface[:, groups[1]])
+    gates = ops.sigmoid(interface[:, groups[2]])
     if mask is not None:
         gates = gates * mask
     beta, sharpness, masks_r, masks_w, modes = None, None, None, None, None
@@ -166,7 +143,7 @@ def split_interface(
         masks_w = reshape(masks[:, at.write_masks], (-1, writes, width))
     if options.linkage is not None:
         modes = reshape(interface[:, groups[3]], (-1, reads, 1 + 2 * writes))
-        modes = library.softmax(modes, -1)
+        modes = ops.softmax(modes, -1)
     return Interface(
         reshape(words[:, at.read_keys], (-1, reads, width)),
         reshape(words[:, at.write_keys], (-1, writes, width)),

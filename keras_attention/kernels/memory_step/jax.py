@@ -29,26 +29,26 @@ def access_memory(
     old: MemoryState,
     mask: Tensor | None = None,
     options: MemoryOptions = reference.GRAVES,
-) -> tuple[Tensor, MemoryState]:
-    """Returns the words read and the new memory."""
+) -> tuple[Tensor, MemoryState, Any]:
+    """Returns the words read and the new memory, and residuals or None."""
     if isinstance(interface, keras.KerasTensor):
         return reference.access_memory(interface, old, mask, options)
     if not reference.has_written_gradient(options, old):
         return _by_parts(options, interface, old, mask)
     options = options._replace(compare_slots=old.usage.shape[-1] <= COMPARED)
-    return _access(options, jnp.asarray(interface), old, mask)
+    return *_access(options, jnp.asarray(interface), old, mask), None
 
 
 def _by_parts(
     options: MemoryOptions, interface: Tensor, old: MemoryState, mask: Tensor | None
-) -> tuple[Tensor, MemoryState]:
+) -> tuple[Tensor, MemoryState, Any]:
     """Computes the step in Keras operations. Samples can be split over devices."""
     if not has_devices() or is_exporting():
         return reference.access_memory(interface, old, mask, options)
     leaves, tree = jax.tree.flatten((interface, old, mask))
     ranks = tuple(x.ndim for x in leaves)
     read, *new = _step_of_part(options, tree, ranks)(*leaves)
-    return read, jax.tree.unflatten(tree.children()[1], new)
+    return read, jax.tree.unflatten(tree.children()[1], new), None
 
 
 @functools.lru_cache(maxsize=64)
@@ -59,8 +59,8 @@ def _step_of_part(options: MemoryOptions, tree: Any, ranks: tuple[int, ...]) -> 
 
     def step(*leaves: Tensor) -> tuple[Tensor, ...]:
         interface, old, mask = jax.tree.unflatten(tree, leaves)
-        found = reference.access_memory(interface, old, mask, options)
-        return tuple(jax.tree.leaves(found))
+        result = reference.access_memory(interface, old, mask, options)[:2]
+        return tuple(jax.tree.leaves(result))
 
     return partitioned(step, inputs, [("batch", None, None), *state])
 

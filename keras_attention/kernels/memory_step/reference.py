@@ -256,11 +256,6 @@ def read_weights(
     return weights
 
 
-def read(memory: Tensor, weights: Tensor) -> Tensor:
-    """r = Mᵀ wʳ, (B, R, W)."""
-    return ops.matmul(weights, memory)
-
-
 DENSE = Linkage(write_links, follow_links)
 GRAVES = MemoryOptions(DENSE)  # the DNC of 2016
 
@@ -280,7 +275,8 @@ def step(
         options: the kind of links and the refinements.
 
     Returns:
-        The words read, (B, R, W); the new memory; the residuals for the gradient.
+        The words read, (B, R, W); the new memory; the residuals for the gradient. The
+        kernels of other backends may return None for the residuals.
     """
     heads = old.read_weights.shape[1], old.write_weights.shape[1]
     x = split_interface(interface, (old.memory.shape[-1], *heads), options, mask)
@@ -302,8 +298,8 @@ def step(
     w = write_weights(  # wʷ
         write_content.weights, allocation, x.write_gate, x.allocation_gate
     )
-    kept = deallocate(old.memory, psi) if options.deallocation else old.memory
-    memory = erase_and_write(kept, w, x.erase, x.values)  # M
+    retained = deallocate(old.memory, psi) if options.deallocation else old.memory
+    memory = erase_and_write(retained, w, x.erase, x.values)  # M
 
     # Read, by content only if there are no links.
     read_content = content_weights(  # cʳ
@@ -322,17 +318,10 @@ def step(
     residuals = Residuals(
         x, psi, free_list, allocation, write_content, forward, backward, read_content
     )
-    return read(memory, reads), new, residuals  # r
+    return ops.matmul(reads, memory), new, residuals  # r = Mᵀ wʳ
 
 
-def access_memory(
-    interface: Tensor,
-    old: MemoryState,
-    mask: Tensor | None = None,
-    options: MemoryOptions = GRAVES,
-) -> tuple[Tensor, MemoryState]:
-    """Runs :func:`step` and drops the residuals. Backends may replace this function."""
-    return step(interface, old, mask, options)[:2]
+access_memory = step  # backends may replace this function, but not `step`
 
 
 def has_written_gradient(options: MemoryOptions, old: MemoryState) -> bool:

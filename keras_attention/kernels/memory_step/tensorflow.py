@@ -24,8 +24,8 @@ def access_memory(
     old: MemoryState,
     mask: Tensor | None = None,
     options: MemoryOptions = reference.GRAVES,
-) -> tuple[Tensor, MemoryState]:
-    """Returns the words read and the new memory."""
+) -> tuple[Tensor, MemoryState, Any]:
+    """Returns the words read and the new memory, and residuals or None."""
     symbolic = isinstance(interface, keras.KerasTensor)
     if symbolic or not reference.has_written_gradient(options, old):
         return reference.access_memory(interface, old, mask, options)
@@ -44,4 +44,4 @@ def access_memory(
         return [read, *new], gradient
 
     read, *new = step(interface, *old)
-    return read, MemoryState(*new)
+    return read, MemoryState(*new), None

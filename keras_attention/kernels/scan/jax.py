@@ -7,22 +7,13 @@ from typing import Any
 
 import jax
 
-from keras_attention.kernels.memory_step import loop_jax
-from keras_attention.kernels.memory_step.interface import MemoryStep
 from keras_attention.kernels.scan.reference import any_left, is_dynamic
 
 __all__ = ["any_left", "is_dynamic", "scan", "segments"]
 
 
 def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
-    """Runs `jax.lax.scan`, which compiles the step once for all time steps.
-
-    Steps of a memory have a loop with an explicit gradient.
-    """
-    if isinstance(step, MemoryStep):
-        found = loop_jax.scan(step, state, inputs)
-        if found is not None:
-            return found
+    """Runs `jax.lax.scan`, which compiles the step once for all time steps."""
     return jax.lax.scan(step, state, inputs)
 
 

@@ -12,18 +12,23 @@ Tensor = Any
 
 
 def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
-    """Runs a Python loop over a sequence of known length."""
-    length = keras.tree.flatten(inputs)[0].shape[0]
-    if length is None:
+    """Runs a Python loop over a sequence of known length.
+
+    The inputs are unstacked at once: on torch, the gradient of each slice would be as
+    large as the whole sequence.
+    """
+    tree = keras.tree
+    flat = [ops.convert_to_tensor(x) for x in tree.flatten(inputs)]
+    if flat[0].shape[0] is None:
         raise ValueError(
             "A loop over time needs to know its length on this backend. "
             "Received: inputs whose length (axis 0) is None"
         )
     outputs = []
-    for t in range(length):
-        state, output = step(state, keras.tree.map_structure(lambda x: x[t], inputs))  # noqa: B023
+    for now in zip(*map(ops.unstack, flat)):
+        state, output = step(state, tree.pack_sequence_as(inputs, now))
         outputs.append(output)
-    return state, keras.tree.map_structure(lambda *y: ops.stack(y), *outputs)
+    return state, tree.map_structure(lambda *y: ops.stack(y), *outputs)
 
 
 def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:

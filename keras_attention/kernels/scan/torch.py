@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
-import keras
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from keras_attention.kernels.scan.reference import scan
 from keras_attention.kernels.tracing.torch import is_traced
 
 Tensor = Any
-_NESTED = (dict, list, tuple)
-
-
-def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
-    """Runs a Python loop over views of the inputs and stacks the outputs once.
-
-    Structures are flattened in plain Python, because `keras.tree` would take as long as
-    a short step.
-    """
-    flat = [keras.ops.convert_to_tensor(x) for x in keras.tree.flatten(inputs)]
-    views = [SimpleNamespace(each=x.unbind(0)) for x in flat]  # a tuple is not a leaf
-    structure = keras.tree.pack_sequence_as(inputs, views)
-    outputs = []
-    for t in range(len(views[0].each)):
-        state, output = step(state, _map(lambda x, t=t: x.each[t], structure))
-        outputs.append(output)
-    return state, _map(lambda *y: torch.stack(y), *outputs)
+__all__ = ["any_left", "is_dynamic", "scan", "segments"]
 
 
 def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
@@ -43,24 +26,6 @@ def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
         )
 
     return scan(segment, state, inputs)
-
-
-def _map(function: Callable, *structures: Any) -> Any:
-    """Computes `keras.tree.map_structure` for dicts, lists and (named) tuples."""
-    first = structures[0]
-    if not isinstance(first, _NESTED):
-        return function(*structures)
-    is_dict = isinstance(first, dict)
-    lists = [[s[k] for k in first] for s in structures] if is_dict else structures
-    items = []
-    for each in zip(*lists):
-        if not isinstance(each[0], _NESTED):
-            items.append(function(*each))
-        else:  # a call for an empty structure would only take time
-            items.append(_map(function, *each) if each[0] else each[0])
-    if is_dict:
-        return dict(zip(first, items))
-    return type(first)(*items) if hasattr(first, "_fields") else type(first)(items)
 
 
 def is_dynamic(length: Any) -> bool:

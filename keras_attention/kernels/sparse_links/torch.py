@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 
-from keras_attention.kernels.memory_step.torch import gradients_again, own_gradients
 from keras_attention.kernels.sparse_links import reference
 from keras_attention.kernels.tracing.torch import is_traced
 
@@ -40,10 +40,32 @@ def follow(values: Tensor, slots: Tensor, reads: Tensor) -> tuple[Tensor, Tensor
 
 def _applies(values: Tensor, weights: Tensor) -> bool:
     """Returns whether to use custom gradients: no tracing, transform or autocast."""
-    if is_traced(values) or is_traced(weights) or not own_gradients():
+    transformed = torch._C._are_functorch_transforms_active()
+    transformed = transformed or torch.autograd.forward_ad._current_level >= 0
+    if transformed or is_traced(values) or is_traced(weights):
         return False
     cast = torch.is_autocast_enabled(values.device.type)
     return not cast and values.dtype == weights.dtype
+
+
+def _gradients_again(
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor], slopes: Sequence[Tensor]
+) -> list[Tensor | None]:
+    """Computes the gradients of `outputs` with respect to `inputs`; None for constants.
+
+    The gradients are themselves differentiable.
+    """
+    pairs = [(y, d) for y, d in zip(outputs, slopes) if y.requires_grad]
+    variable = [x for x in inputs if x.requires_grad]
+    gradients = torch.autograd.grad(
+        [y for y, _ in pairs],
+        variable,
+        [d for _, d in pairs],
+        create_graph=True,
+        allow_unused=True,
+    )
+    remaining = iter(gradients)
+    return [next(remaining) if x.requires_grad else None for x in inputs]
 
 
 class _Fade(torch.autograd.Function):
@@ -64,7 +86,7 @@ class _Fade(torch.autograd.Function):
         # Gradients are recorded here only for second derivatives.
         if torch.is_grad_enabled():
             out = reference.fade(values, slots, weights)
-            gradients = gradients_again([out], (values, weights), [slope])
+            gradients = _gradients_again([out], (values, weights), [slope])
             return gradients[0], None, gradients[1]
         links = NonzeroLinks(*live)
         d = slope.reshape(-1)[links.index]
@@ -98,7 +120,7 @@ class _Follow(torch.autograd.Function):
         values, slots, reads, *live = ctx.saved_tensors
         if torch.is_grad_enabled():
             pair = reference.follow(values, slots, reads, _segment_sum)
-            gradients = gradients_again(pair, (values, reads), (ahead, back))
+            gradients = _gradients_again(pair, (values, reads), (ahead, back))
             return gradients[0], None, gradients[1]
         links = NonzeroLinks(*live)
         width = reads.shape[-1]

@@ -6,6 +6,7 @@ word width, R read heads, H write heads, U units of the controller, K links of a
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import keras
@@ -22,7 +23,6 @@ from keras_attention.layers.base.cells import (
 )
 from keras_attention.layers.base.packing import last, packed, time_swapped
 from keras_attention.layers.base.serialization import Configured, export
-from keras_attention.layers.external_memory.dnc_cell import DNCCell
 from keras_attention.layers.external_memory.memory_cell import MemoryCell
 from keras_attention.layers.external_memory.trace import Trace
 from keras_attention.numerics import masks
@@ -263,20 +263,7 @@ class DNC(Configured, keras.layers.Layer):
             sequence["x"] = ops.where(ops.expand_dims(mask, -1), inputs, zeros)
             sequence["mask"] = mask
 
-        def step(state: Any, now: dict[str, Any]) -> tuple[Any, Any]:
-            hidden, state, trace = cell.advance(
-                now["x"], state, training, now.get("mask"), traced
-            )
-            return state, (hidden, trace)
-
-        run: Any = step
-        if isinstance(cell, DNCCell) and not traced:
-            run = kernels.MemoryStep(
-                step,
-                lambda state, read, x: cell.control(x, read, state, training),
-                cell.untouched,
-                cell.options,
-            )
+        step = functools.partial(cell.advance, training=training, traced=traced)
         dropout_mask = None
         if training:  # sample random numbers before the loop
             dropout_mask = cell.sample((batch, steps), training)
@@ -288,7 +275,7 @@ class DNC(Configured, keras.layers.Layer):
                 outputs = keras.tree.map_structure(lambda y: y[:, None], outputs)
             else:
                 state, outputs = loop.scan(
-                    run, state, time_swapped(sequence), self.checkpoint_steps
+                    step, state, time_swapped(sequence), self.checkpoint_steps
                 )
                 outputs = time_swapped(outputs)
         finally:

@@ -18,7 +18,6 @@ from keras_attention import kernels
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.cells import (
     as_cell,
-    call_cell,
     has_dropout,
     state_widths,
     width_of,
@@ -90,7 +89,11 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
                 f"`clip` must be a number above 0, or None. Received: clip={clip!r}"
             )
         self.clip = clip
+        self.cell_takes_training = kernels.takes_training(self.cell)
         self.normalization: Any = None  # a layer that normalizes ξ
+        half = self.compute_dtype in ("float16", "bfloat16")
+        # The dtype of the memory and of all weights.
+        self.memory_dtype = "float32" if half else self.compute_dtype
         self.units = width_of(self.cell)
         self.read_width = self.read_heads * self.word_width  # R W
 
@@ -106,12 +109,6 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
     @abc.abstractmethod
     def interface_width(self) -> int:
         """The width of ξ."""
-
-    @property
-    def memory_dtype(self) -> str:
-        """The dtype of the memory and of all weights, never half precision."""
-        half = self.compute_dtype in ("float16", "bfloat16")
-        return "float32" if half else self.compute_dtype
 
     @property
     def output_size(self) -> int:
@@ -190,66 +187,52 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
         Returns:
             The output (B, V), the state, and the trace of the memory.
         """
-        inputs = ops.cast(inputs, self.compute_dtype)
-        hidden, state, trace = self.advance(inputs, state, training, mask, True)
+        now = {"x": ops.cast(inputs, self.compute_dtype), "mask": mask}
+        state, (hidden, trace) = self.advance(state, now, training, traced=True)
         return self.read_out(*hidden, dropout_mask), state, trace
 
     def advance(
         self,
-        inputs: Tensor,
         state: Any,
+        now: dict[str, Any],
         training: bool | None = None,
-        mask: Tensor | None = None,
         traced: bool = False,
-    ) -> tuple[tuple[Tensor, Tensor], Any, Any]:
-        """Computes a step without the output projection.
+    ) -> tuple[Any, Any]:
+        """Computes a step without the output projection, as the body of a loop.
 
         `read_out` then computes the outputs of many steps at once.
 
         Args:
-            inputs: x, (B, D), in the compute dtype.
             state: the state from `start` or the previous step.
+            now: a dict of x (B, D), in the compute dtype, and, optionally, `mask`:
+                booleans (B,), or None.
             training: the training mode of the controller.
-            mask: booleans (B,).
             traced: whether to return the trace.
 
         Returns:
-            A pair of h (B, U) and r (B, R W), for `read_out`; the new state; and the
-            trace, or `()`.
+            The new state; and a pair of h (B, U) and r (B, R W), for `read_out`, with
+            the trace, or `()`.
         """
-        h, cell, interface = self.control(inputs, state.read, state.cell, training)
-        new, trace = self.access(interface, state, mask, traced)
+        mask = now.get("mask")
+        options = {"training": training} if self.cell_takes_training else {}
+        x = ops.concatenate([now["x"], state.read], axis=-1)  # (B, D + R W)
+        h, cell = kernels.call_layer(self.cell, x, state.cell, **options)
+        cell = as_before(cell, state.cell)
+        if self.clip is not None:
+            h, cell = keras.tree.map_structure(
+                lambda y: ops.clip(y, -self.clip, self.clip), (h, cell)
+            )
+        interface = kernels.call_layer(self.interface, h)
+        interface = ops.cast(interface, self.memory_dtype)  # ξ
+        if self.normalization is not None:
+            interface = self.normalization(interface)
+        new, trace = self.access(interface, state, mask, traced)  # M, r, …
         new = new._replace(cell=cell, read=ops.cast(new.read, state.read.dtype))
         if mask is not None:
             new = self.untouched(new, state, mask)
             if traced:
                 trace = mask_trace(trace, new, mask)
-        return (h, new.read), new, trace if traced else ()
-
-    def control(
-        self, inputs: Tensor, read: Tensor, cell: Any, training: bool | None
-    ) -> tuple[Tensor, Any, Tensor]:
-        """Returns h (B, U), the next state of the controller, and ξ.
-
-        Args:
-            inputs: x, (B, D), in the compute dtype.
-            read: r, (B, R W).
-            cell: the state of the controller.
-            training: the training mode of the controller.
-        """
-        x = ops.concatenate([inputs, read], axis=-1)  # (B, D + R W)
-        h, new = call_cell(self.cell, x, cell, training)
-        new = as_before(new, cell)
-        if self.clip is not None:
-            h = ops.clip(h, -self.clip, self.clip)
-            new = keras.tree.map_structure(
-                lambda s: ops.clip(s, -self.clip, self.clip), new
-            )
-        interface = kernels.call_layer(self.interface, h)  # ξ
-        interface = ops.cast(interface, self.memory_dtype)
-        if self.normalization is not None:
-            interface = self.normalization(interface)
-        return h, new, interface
+        return new, ((h, new.read), trace if traced else ())
 
     def sample(self, shape: tuple[Any, ...], training: bool | None) -> Tensor | None:
         """Samples the dropout mask of h for all steps, before the loop.
@@ -309,8 +292,8 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
         shapes = [(-1, *shape) for shape, _ in specs]
         flat = [ops.reshape(x, s) for x, s in zip(states[1:], shapes, strict=True)]
         state = packed(self.start(1), flat)
-        inputs = ops.cast(inputs, self.compute_dtype)
-        hidden, state, _ = self.advance(inputs, state, training)
+        now = {"x": ops.cast(inputs, self.compute_dtype)}
+        state, (hidden, _) = self.advance(state, now, training)
         output = self.read_out(*hidden)
         return output, [output, *self._flat(state)]
 

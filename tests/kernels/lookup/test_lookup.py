@@ -1,6 +1,5 @@
 """Retrieval from tables of several blocks in compiled functions."""
 
-import keras
 import numpy as np
 import pytest
 from calling import few_compiled
@@ -9,10 +8,9 @@ from keras import ops
 from keras_attention import kernels
 from keras_attention.ops.hopfield import streaming
 
-pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
+pytestmark = pytest.mark.backends("all")  # torch has its own kernel
 
 T, D, BETA = 5, 7, 0.7
-on_tensorflow = pytest.mark.backends("tensorflow", reason="of TensorFlow")
 
 
 def case(count, chunk, scale=1.0):
@@ -85,30 +83,3 @@ def test_nan_shows_in_its_row_only():
     np.testing.assert_allclose(
         found[others], expected(states[others], patterns), rtol=1e-4, atol=1e-5
     )
-
-
-@on_tensorflow
-@few_compiled("dtype", ["float32", "bfloat16", "float16", "float64"], 2)
-def test_xla_takes_the_kernel(dtype):
-    """XLA takes it for float32 states; other states need more digits."""
-    states, table, _ = case(2100, 2048)
-    table = ops.cast(table, dtype)
-    states = ops.cast(states, "float64" if dtype == "float64" else "float32")
-    taken = []
-
-    def update(states, table):
-        found = kernels.lookup(states * BETA, table, 2100)
-        taken.append(found is not None)
-        return states if found is None else found
-
-    run = kernels.compiled(update, (), True)
-    found = ops.convert_to_numpy(run(states, table))
-    assert taken == [dtype != "float64"]
-    if taken[0]:
-        patterns = ops.convert_to_numpy(ops.cast(table, "float32"))[:2100]
-        right = expected(ops.convert_to_numpy(states), patterns)
-        np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-5)
-    taken.clear()
-    kernels.compiled(update, (), False)(states, table)
-    assert taken == [False]
-    assert keras.backend.standardize_dtype(found.dtype) != "bfloat16"

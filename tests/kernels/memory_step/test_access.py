@@ -16,13 +16,13 @@ from keras_attention.kernels.memory_step import interface as parts
 from keras_attention.kernels.memory_step import reference
 from keras_attention.kernels.memory_step.reference import MemoryState
 
-pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
+pytestmark = pytest.mark.backends("jax", "tensorflow", reason="their own gradients")
 
 B, M, W, R = 4, 7, 5, 3
 SHAPES = ((B, M, W), (B, M), (B, 1, M), (B, R, M), (B, 1, M), (B, 1, M, M))
 
-if BACKEND not in ("jax", "torch", "tensorflow"):
-    pytest.skip("there are no gradients to write out here", allow_module_level=True)
+if BACKEND not in ("jax", "tensorflow"):
+    pytest.skip("other backends run the reference", allow_module_level=True)
 
 
 OPTIONS = {
@@ -69,7 +69,7 @@ def total(access, mask=None, options=reference.GRAVES):
     weights = [tensor(a) for a in along()]
 
     def run(interface, *old):
-        read, new = access(interface, MemoryState(*old), mask, options)
+        read, new, _ = access(interface, MemoryState(*old), mask, options)
         return sum(ops.sum(a * x) for a, x in zip(weights, (read, *new)))
 
     return run
@@ -92,9 +92,8 @@ def test_the_kernel_is_the_step(name, padded, without_reference):
     mask = tensor([[1], [1], [0], [1]]) if padded else None
     interface, *old = map(tensor, numbers(options))
     right = reference.access_memory(interface, MemoryState(*old), mask, options)
-    if BACKEND != "torch" or name == "plain":  # torch leaves the others to the step
-        without_reference()
-    read, new = kernels.access_memory(interface, MemoryState(*old), mask, options)
+    without_reference()
+    read, new, _ = kernels.access_memory(interface, MemoryState(*old), mask, options)
     for one, other in zip((read, *new), (right[0], *right[1])):
         np.testing.assert_allclose(to_numpy(one), to_numpy(other), rtol=0, atol=1e-5)
 
@@ -106,8 +105,7 @@ def test_its_gradient_is_that_of_the_step(name, padded, without_reference):
     mask = tensor([[1], [1], [0], [1]]) if padded else None
     arrays = numbers(options)
     right = gradient(total(reference.access_memory, mask, options), *arrays)
-    if BACKEND != "torch" or name == "plain":
-        without_reference()
+    without_reference()
     ours = gradient(total(kernels.access_memory, mask, options), *arrays)
     for name, one, other in zip(("interface", *MemoryState._fields), ours, right):
         scale = 1 + np.abs(other).max(axis=tuple(range(1, other.ndim)), keepdims=True)
@@ -126,7 +124,7 @@ def test_its_gradient_in_float64(name, padded, without_reference):
 
     def slopes(access):
         def score(interface, *old):
-            read, new = access(interface, MemoryState(*old), mask, options)
+            read, new, _ = access(interface, MemoryState(*old), mask, options)
             return sum(ops.sum(a * x) for a, x in zip(weights, (read, *new)))
 
         return gradient(score, *arrays, dtype="float64")
@@ -137,21 +135,6 @@ def test_its_gradient_in_float64(name, padded, without_reference):
     for name, one, other in zip(("interface", *MemoryState._fields), ours, right):
         scale = 1 + np.abs(other).max()
         np.testing.assert_allclose(one / scale, other / scale, atol=1e-12, err_msg=name)
-
-
-@pytest.mark.backends("torch", reason="a kernel without Keras' operations")
-def test_its_gradient_in_float64_by_differences(without_reference):
-    import torch
-
-    without_reference()
-    # One example of random numbers: at a tie a difference has no meaning.
-    given = [torch.tensor(x[:1], requires_grad=True) for x in numbers()]
-
-    def run(interface, *old):
-        read, new = kernels.access_memory(interface, MemoryState(*old))
-        return read, *new
-
-    assert torch.autograd.gradcheck(run, given, eps=1e-7, atol=1e-5)
 
 
 def test_comparing_slots_is_sorting_them():
@@ -172,7 +155,7 @@ def test_a_padded_step_leaves_what_is_written_alone(name):
     options = OPTIONS[name]
     interface, *old = map(tensor, numbers(options))
     old = MemoryState(*old)
-    _, new = kernels.access_memory(interface, old, ops.zeros((B, 1)), options)
+    _, new, _ = kernels.access_memory(interface, old, ops.zeros((B, 1)), options)
     for name in ("memory", "links", "precedence"):
         one, other = to_numpy(getattr(new, name)), to_numpy(getattr(old, name))
         np.testing.assert_array_equal(one, other, err_msg=name)
@@ -199,7 +182,7 @@ def test_other_forms_are_left_to_the_step(change):
         old = old._replace(precedence=(), links=())
     width = sum(parts.interface_widths(W, R, 1, options))
     interface = tensor(references.normal(B, width))
-    read, new = kernels.access_memory(interface, old, None, options)
+    read, new, _ = kernels.access_memory(interface, old, None, options)
     right, wanted, _ = reference.step(interface, old, None, options)
     np.testing.assert_allclose(to_numpy(read), to_numpy(right), atol=1e-6)
     linked = options.linkage is not None
@@ -209,57 +192,6 @@ def test_other_forms_are_left_to_the_step(change):
 def test_symbols_are_left_to_the_step():
     width = sum(parts.interface_widths(W, R, 1, reference.GRAVES))
     symbols = [keras.KerasTensor(shape) for shape in ((B, width), *SHAPES)]
-    read, new = kernels.access_memory(symbols[0], MemoryState(*symbols[1:]))
+    read, new, _ = kernels.access_memory(symbols[0], MemoryState(*symbols[1:]))
     assert read.shape == (B, R, W)
     assert tuple(x.shape for x in new) == SHAPES
-
-
-@pytest.mark.backends("torch", reason="torch's own ways to differentiate")
-@pytest.mark.filterwarnings("ignore:`torch.jit.script` is:DeprecationWarning")  # jvp
-def test_torch_transforms_and_autocast_get_the_step(monkeypatch):
-    import torch
-
-    interface, *old = map(tensor, numbers())
-    taken, access = [], reference.access_memory
-
-    def noted(*arguments):
-        taken.append(True)
-        return access(*arguments)
-
-    monkeypatch.setattr(reference, "access_memory", noted)
-
-    def run(x):
-        return kernels.access_memory(x, MemoryState(*old))[0].sum()
-
-    torch.func.grad(run)(interface)
-    torch.func.jvp(run, (interface,), (interface,))
-    with torch.autograd.forward_ad.dual_level():
-        run(interface)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        run(interface)
-    assert len(taken) == 4
-    run(interface)
-    assert len(taken) == 4
-
-
-@pytest.mark.backends("torch", reason="torch's own checkpoints")
-def test_torch_holds_nothing_that_a_checkpoint_does_not_see():
-    import torch
-
-    interface, *old = map(tensor, numbers())
-    interface.requires_grad_()
-    packed = []
-
-    def pack(x):
-        packed.append(x)
-        return x
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
-        read, _ = kernels.access_memory(interface, MemoryState(*old))
-    node = read.grad_fn
-    held = [name for name, x in vars(node).items() if isinstance(x, torch.Tensor)]
-    assert packed
-    assert not held
-    read.sum().backward()
-    with pytest.raises(RuntimeError, match="second time"):
-        read.sum().backward()

@@ -209,11 +209,10 @@ def test_segments_refuse_the_dropout_of_a_controller_that_trains():
 
 
 @pytest.mark.backends("torch", reason="torch's own way to differentiate")
-@pytest.mark.parametrize("linked", [True, 2])
-def test_gradients_of_a_whole_sequence_can_be_differentiated_again(linked, monkeypatch):
+def test_gradients_of_a_whole_sequence_can_be_differentiated_again(monkeypatch):
     import torch
 
-    layer = DNC(DNCCell(lstm(), M, W, R, links=linked))
+    layer = DNC(DNCCell(lstm(), M, W, R, links=2))
     x = torch.tensor(data()[0], requires_grad=True)  # the first state is a constant
 
     def twice():
@@ -221,9 +220,8 @@ def test_gradients_of_a_whole_sequence_can_be_differentiated_again(linked, monke
         return torch.autograd.grad(slope.square().sum(), x)[0].numpy()
 
     found = twice()
-    for name in ("memory_step.torch", "sparse_links.torch"):
-        module = sys.modules[f"keras_attention.kernels.{name}"]
-        monkeypatch.setattr(module, "own_gradients", lambda: False)
+    module = sys.modules["keras_attention.kernels.sparse_links.torch"]
+    monkeypatch.setattr(module, "_applies", lambda *tensors: False)
     wanted = twice()
     assert np.abs(wanted).max() > 1e-6
     scale = np.abs(wanted).max()
@@ -288,11 +286,8 @@ def test_segments_keep_a_fraction_of_the_memory():
         layer.build(x.shape)
         held[checkpoint_steps] = _bytes_kept(layer, x)
     links = 64 * 48 * 48 * 4  # bytes of the links of all steps
-    if BACKEND == "jax":  # whose loop never stores them all
-        assert held[None] < links, held
-        assert held["auto"] < held[None] / 1.5, held
-    else:
-        assert held["auto"] < held[None] / 3, held
+    assert held[None] > links, held
+    assert held["auto"] < held[None] / 3, held
 
 
 def _bytes_kept(layer, x):
