@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_attention.visualization.table import matplotlib_or_error
+from keras_attention.visualization.sheet import COLORS, new_plot
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_COLORS = ("#1f5fa8", "#c4491d", "#2f8f4e", "#7a4fa3")
 _SIZE = (7.2, 4.4)  # inches
 
 
@@ -49,16 +48,11 @@ def plot_capacity(
     """
     if not series:
         raise ValueError("`series` must hold at least one memory. Received: none")
-    _, canvas, figure_class = matplotlib_or_error()
-    figure = figure_class(
-        figsize=_SIZE, dpi=120, facecolor="white", layout="constrained"
-    )
-    canvas(figure)
-    ax = figure.add_subplot()
+    figure, ax = new_plot(*_SIZE, title)
     ax.set_xscale("log")
     ax.set_yscale("log")
     for n, one in enumerate(series):
-        color = _COLORS[n % len(_COLORS)]
+        color = COLORS[n % len(COLORS)]
         if "curve_x" in one:
             ax.plot(*_pair(one, "curve_x", "curve_y"), color=color, linewidth=1.2)
         x, y = _pair(one, "x", "y")
@@ -75,8 +69,6 @@ def plot_capacity(
         )
     ax.set_xlabel(x_label)
     ax.set_ylabel(y_label)
-    if title is not None:
-        ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
     ax.grid(True, which="major", color="#dddddd", linewidth=0.6)
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     return figure

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_attention.visualization.table import matplotlib_or_error
+from keras_attention.visualization.sheet import COLORS, new_plot
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_COLORS = ("#1f5fa8", "#c4491d", "#2f8f4e", "#7a4fa3")
 _SIZE = (7.2, 4.4)  # inches
 
 
@@ -50,14 +49,9 @@ def plot_curves(
     if not series:
         raise ValueError("`series` must hold at least one curve. Received: none")
     curves = [_checked(one) for one in series]
-    _, canvas, figure_class = matplotlib_or_error()
-    figure = figure_class(
-        figsize=_SIZE, dpi=120, facecolor="white", layout="constrained"
-    )
-    canvas(figure)
-    ax = figure.add_subplot()
+    figure, ax = new_plot(*_SIZE, title)
     ax.set_xscale("log", base=2)
-    color = iter(_COLORS * len(curves))
+    color = iter(COLORS * len(curves))
     for one, (x, y, low, high) in zip(series, curves):
         if len(y) > 1 and np.ptp(y) == 0 and "low" not in one:
             ax.plot(x, y, color="#777777", linestyle=":", label=one["name"])
@@ -72,8 +66,6 @@ def plot_curves(
     ax.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
     ax.set_xlabel(x_label)
     ax.set_ylabel(y_label)
-    if title is not None:
-        ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
     ax.grid(True, which="major", color="#dddddd", linewidth=0.6)
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     return figure

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_attention.visualization.table import matplotlib_or_error
+from keras_attention.visualization.sheet import COLORS, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_COLORS = ("#1f5fa8", "#c4491d", "#2f8f4e", "#7a4fa3")
 _STYLES = (("o", "-"), ("s", "--"), ("^", ":"))
 _SIZE = (9.6, 4.6)  # inches
 _SLOPES = (
@@ -73,11 +72,7 @@ def plot_growth(
     if not series:
         raise ValueError("`series` must hold at least one curve. Received: none")
     curves = [_checked(one) for one in series]
-    _, canvas, figure_class = matplotlib_or_error()
-    figure = figure_class(
-        figsize=_SIZE, dpi=120, facecolor="white", layout="constrained"
-    )
-    canvas(figure)
+    figure = new_figure(*_SIZE, "constrained")
     panels = figure.subplots(1, 2)
     styles = list(_looks(series))
     for ax, which, units, name in (
@@ -116,7 +111,7 @@ def _looks(series: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         group = one.get("group", n)
         marker, line = _STYLES[used[group] % len(_STYLES)]
         used[group] += 1
-        color = _COLORS[groups.index(group) % len(_COLORS)]
+        color = COLORS[groups.index(group) % len(COLORS)]
         looks.append(
             {"color": color, "marker": marker, "linestyle": line, "markersize": 4.5}
         )

@@ -1,8 +1,7 @@
 """Figures of memory traces: written slots and the heads that read them later.
 
-Lengths are in inches, font sizes in points. As in `table`, the figure is a plain
-`matplotlib.figure.Figure`. Shapes: T steps, M memory slots, W word width, R read heads,
-H write heads, P panels.
+Lengths are in inches, font sizes in points. Shapes: T steps, M memory slots, W word
+width, R read heads, H write heads, P panels.
 """
 
 from __future__ import annotations
