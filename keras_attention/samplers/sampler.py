@@ -166,25 +166,38 @@ class Sampler(abc.ABC):
         return cls(**config)
 
 
-class Chance:
-    """The source of a sampler's random numbers, with KerasHub's `seed` argument.
+class StochasticSampler(Sampler):
+    """Samples one token after another with random numbers. Abstract base class.
+
+    Subclasses implement `choose`.
 
     Args:
+        temperature: τ, above 0, by which `choose` divides the logits.
         seed: an integer, or None for a random seed.
     """
 
-    def __init__(self, seed: int | None) -> None:
+    def __init__(self, temperature: float, seed: int | None) -> None:
+        self.temperature = above_zero("temperature", temperature)
+        self.seed = seed
         self.generator = keras.random.SeedGenerator(seed)
 
-    def draw(self, batch: Any, length: Any, seed: int | None) -> Tensor:
-        """Samples the random numbers of one call; see `Sampler.draw`."""
+    @abc.abstractmethod
+    def choose(self, logits: Tensor, uniforms: Tensor) -> Tensor:
+        """Returns a token for each row, (B,), by logits (B, V) and numbers (B,)."""
+
+    def search(self, request: Request) -> Tensor:
+        return one_by_one(request, self.choose)
+
+    def draw(self, batch: Any, length: Any, seed: int | None = None) -> Tensor:
         source = self.generator if seed is None else seed
         return kernels.uniform((batch, length), source)
 
     @property
     def variables(self) -> list:
-        """The state of the seed generator."""
         return [self.generator.state]
+
+    def get_config(self) -> dict[str, Any]:
+        return {"temperature": self.temperature, "seed": self.seed}
 
 
 def one_by_one(
