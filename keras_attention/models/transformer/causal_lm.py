@@ -27,7 +27,7 @@ from keras_attention.numerics import masks
 from keras_attention.ops.sequence import decoding
 
 Tensor = Any
-BLOCK = {"norm_first": True, "activation": "gelu"}
+BLOCK: dict[str, Any] = {"norm_first": True, "activation": "gelu"}
 
 
 @export

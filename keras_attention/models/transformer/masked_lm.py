@@ -23,7 +23,7 @@ from keras_attention.models.transformer.architecture import Architecture
 from keras_attention.models.transformer.backbone import Backbone
 
 Tensor = Any
-BLOCK = {"activation": "gelu"}
+BLOCK: dict[str, Any] = {"activation": "gelu"}
 
 
 @export
