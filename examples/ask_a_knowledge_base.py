@@ -100,11 +100,7 @@ def parse_arguments():
     )
     add("--epochs", type=count, default=20, help="of training; default: 20")
     add("--seed", type=int, default=0, help="of all chance; default: 0")
-    add(
-        "--backend",
-        choices=("jax", "tensorflow", "torch"),
-        help="default: $KERAS_BACKEND, else jax",
-    )
+    add("--backend", choices=("jax", "tensorflow", "torch"), help="default: jax")
     add("--model", type=Path, help="a folder saved before, instead of training")
     add("--out", type=Path, default=Path("asked"), help="where to save; default: asked")
     return parser.parse_args()
@@ -112,20 +108,18 @@ def parse_arguments():
 
 def count(text):
     """Converts an argument to an integer of at least 1."""
-    if not (text.isascii() and text.isdigit()) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1. Received: {text}")
-    return int(text)
+    if text.isascii() and text.isdigit() and int(text):
+        return int(text)
+    raise argparse.ArgumentTypeError(f"must be at least 1. Received: {text}")
 
 
 # Keras chooses its backend when it is imported.
 arguments = parse_arguments()
-if arguments.backend:
-    os.environ["KERAS_BACKEND"] = arguments.backend
-os.environ.setdefault("KERAS_BACKEND", "jax")
+backend = arguments.backend or os.environ.get("KERAS_BACKEND", "jax")
+os.environ["KERAS_BACKEND"] = backend
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-if importlib.util.find_spec(os.environ["KERAS_BACKEND"]) is None:
-    name = os.environ["KERAS_BACKEND"]
-    sys.exit(f'{name} is not installed: python -m pip install ".[{name}]"')
+if importlib.util.find_spec(backend) is None:
+    sys.exit(f'{backend} is not installed: python -m pip install ".[{backend}]"')
 
 import keras
 import numpy as np

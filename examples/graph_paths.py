@@ -32,11 +32,7 @@ def parse_arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add(
-        "--backend",
-        choices=("jax", "tensorflow", "torch"),
-        help="default: $KERAS_BACKEND, else jax",
-    )
+    add("--backend", choices=("jax", "tensorflow", "torch"), help="default: jax")
     add(
         "--minutes",
         type=float,
@@ -44,24 +40,17 @@ def parse_arguments():
         help="of processor time for training, at most; default: 4",
     )
     add("--seed", type=int, default=0, help="of all chance; default: 0")
-    add(
-        "--out",
-        type=Path,
-        default=Path("graph_paths"),
-        help="where to write; default: graph_paths",
-    )
+    add("--out", type=Path, default=Path("graph_paths"), help="where to write")
     return parser.parse_args()
 
 
 # Keras chooses its backend when it is imported.
 arguments = parse_arguments()
-if arguments.backend:
-    os.environ["KERAS_BACKEND"] = arguments.backend
-os.environ.setdefault("KERAS_BACKEND", "jax")
+backend = arguments.backend or os.environ.get("KERAS_BACKEND", "jax")
+os.environ["KERAS_BACKEND"] = backend
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-if importlib.util.find_spec(os.environ["KERAS_BACKEND"]) is None:
-    name = os.environ["KERAS_BACKEND"]
-    sys.exit(f'{name} is not installed: python -m pip install ".[{name},viz]"')
+if importlib.util.find_spec(backend) is None:
+    sys.exit(f'{backend} is not installed: python -m pip install ".[{backend},viz]"')
 
 import keras
 import numpy as np

@@ -40,12 +40,7 @@ def parse_arguments():
     add("--rank", type=count, default=0, help="the number of this process, from 0")
     add("--steps", type=count, default=60, help="training steps; default: 60")
     add("--batch", type=count, default=32, help="samples of a step; default: 32")
-    add(
-        "--out",
-        type=Path,
-        default=Path("many_devices"),
-        help="where to write; default: many_devices",
-    )
+    add("--out", type=Path, default=Path("many_devices"), help="where to write")
     found = parser.parse_args()
     if found.processes < 1 or found.steps < 1:
         parser.error("--processes and --steps must be at least 1")

@@ -41,13 +41,11 @@ def parse_arguments():
 
 # Keras chooses its backend when it is imported.
 arguments = parse_arguments()
-if arguments.backend:
-    os.environ["KERAS_BACKEND"] = arguments.backend
-os.environ.setdefault("KERAS_BACKEND", "jax")
+backend = arguments.backend or os.environ.get("KERAS_BACKEND", "jax")
+os.environ["KERAS_BACKEND"] = backend
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-if importlib.util.find_spec(os.environ["KERAS_BACKEND"]) is None:
-    name = os.environ["KERAS_BACKEND"]
-    sys.exit(f'{name} is not installed: python -m pip install ".[{name},viz]"')
+if importlib.util.find_spec(backend) is None:
+    sys.exit(f'{backend} is not installed: python -m pip install ".[{backend},viz]"')
 
 import keras
 import numpy as np
