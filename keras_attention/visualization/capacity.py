@@ -51,12 +51,12 @@ def plot_capacity(
     figure, ax = new_plot(*_SIZE, title)
     ax.set_xscale("log")
     ax.set_yscale("log")
-    for n, one in enumerate(series):
+    for n, points in enumerate(series):
         color = COLORS[n % len(COLORS)]
-        if "curve_x" in one:
-            ax.plot(*_pair(one, "curve_x", "curve_y"), color=color, linewidth=1.2)
-        x, y = _pair(one, "x", "y")
-        error = np.asarray(one.get("error", np.zeros_like(y)), float)
+        if "curve_x" in points:
+            ax.plot(*_pair(points, "curve_x", "curve_y"), color=color, linewidth=1.2)
+        x, y = _pair(points, "x", "y")
+        error = np.asarray(points.get("error", np.zeros_like(y)), float)
         positive = y > 0
         ax.errorbar(
             x[positive],
@@ -65,7 +65,7 @@ def plot_capacity(
             fmt="o",
             markersize=4.5,
             color=color,
-            label=one["name"],
+            label=points["name"],
         )
     ax.set_xlabel(x_label)
     ax.set_ylabel(y_label)
@@ -82,11 +82,11 @@ def yerror(y: np.ndarray, error: np.ndarray) -> np.ndarray:
     return np.stack([np.minimum(error, 0.9 * y), error])
 
 
-def _pair(one: Mapping[str, Any], *names: str) -> tuple[np.ndarray, np.ndarray]:
-    x, y = (np.asarray(one[name], float) for name in names)
+def _pair(points: Mapping[str, Any], *names: str) -> tuple[np.ndarray, np.ndarray]:
+    x, y = (np.asarray(points[name], float) for name in names)
     if x.ndim != 1 or x.shape != y.shape:
         raise ValueError(
             f"`{names[0]}` and `{names[1]}` of a series must have one length. "
-            f"Received: shapes {x.shape} and {y.shape} of {one.get('name')!r}"
+            f"Received: shapes {x.shape} and {y.shape} of {points.get('name')!r}"
         )
     return x, y

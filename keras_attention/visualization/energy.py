@@ -230,13 +230,13 @@ def _along(name: str, values: Any, states: np.ndarray) -> np.ndarray:
 
 def _targets(targets: Any, states: np.ndarray) -> np.ndarray:
     array = _finite("targets", targets)
-    one = (len(states), *states.shape[2:])
-    if array.shape not in (one, one[1:]):
+    shape = (len(states), *states.shape[2:])
+    if array.shape not in (shape, shape[1:]):
         raise ValueError(
-            f"`targets` must be {one}, or {one[1:]} for all. "
+            f"`targets` must be {shape}, or {shape[1:]} for all. "
             f"Received: targets.shape={array.shape}"
         )
-    return np.broadcast_to(array, one)
+    return np.broadcast_to(array, shape)
 
 
 def _steps(shown: Sequence[int] | None, count: int) -> list[int]:

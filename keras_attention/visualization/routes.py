@@ -65,8 +65,8 @@ def plot_route(
     scaled = _scaled(names, positions)
     at = dict(zip(names, scaled))
     edges, route = _tuples(edges), _tuples(route)
-    for argument, given in (("edges", edges), ("route", route)):
-        for edge in given:
+    for argument, links in (("edges", edges), ("route", route)):
+        for edge in links:
             if len(edge) != 3 or edge[0] not in at or edge[2] not in at:
                 raise ValueError(
                     f"`{argument}` must hold (start, line, end) with stations of the "
