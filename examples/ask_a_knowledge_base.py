@@ -134,10 +134,10 @@ SHOWN = 6  # facts
 
 def main():
     knowledge = read_facts()
-    own = read_questions(knowledge)
+    questions = read_questions(knowledge)
     if not arguments.model:
         check_writable(arguments.out)
-    session = load(knowledge) if arguments.model else train(knowledge, own)
+    session = load(knowledge) if arguments.model else train(knowledge, questions)
     asked = arguments.question
     if not asked and not arguments.file:
         asked = QUESTIONS
@@ -181,11 +181,11 @@ def read_facts():
             f"note: {len(facts) - len(knowledge)} facts are repeated; each counts once."
         )
     doubtful = triples.several_values(knowledge)
-    for found in doubtful[:SHOWN]:
+    for fact in doubtful[:SHOWN]:
         print(
-            f"note: {found.share:.0%} of the subjects of {found.relation} have one "
-            f"value, but {found.subject} has {len(found.objects)}: "
-            f"{', '.join(found.objects)}. All are kept, and all are answers."
+            f"note: {fact.share:.0%} of the subjects of {fact.relation} have one "
+            f"value, but {fact.subject} has {len(fact.objects)}: "
+            f"{', '.join(fact.objects)}. All are kept, and all are answers."
         )
     if len(doubtful) > SHOWN:
         print(f"note: so it is with {len(doubtful) - SHOWN} more.")
@@ -249,7 +249,7 @@ class Session:
         )
 
 
-def train(knowledge, own):
+def train(knowledge, questions):
     """Trains a network on generated questions and saves it."""
     hops, size, memory = sizes(knowledge)
     seed = arguments.seed
@@ -265,8 +265,10 @@ def train(knowledge, own):
         generate(300, seed + 2),
     )
     linker = triples.EntityLinker(knowledge.entities)
-    vocabulary = triples.question_vocabulary([*known, *own], linker)
-    repeated = own * max(1, len(made) // (4 * len(own))) if own else []
+    vocabulary = triples.question_vocabulary([*known, *questions], linker)
+    repeated = (
+        questions * max(1, len(made) // (4 * len(questions))) if questions else []
+    )
     keras.utils.set_random_seed(seed)
     model = models.KeyValueMemNN(
         len(vocabulary),
@@ -295,8 +297,8 @@ def train(knowledge, own):
     with warnings.catch_warnings():  # said above
         warnings.simplefilter("ignore", UserWarning)
         vectors = session.vectorize(test)
-    found = model.predict(vectors.inputs, verbose=0)
-    best = triples.decode(found, vectors.entities, knowledge)
+    predictions = model.predict(vectors.inputs, verbose=0)
+    best = triples.decode(predictions, vectors.entities, knowledge)
     right = np.mean([name in q.answers for name, q in zip(best, test)])
     print(f"{right:.1%} of {len(test)} other generated questions are right")
     save(session)
@@ -334,8 +336,8 @@ def answer(session, text):
             "note: these words were never seen in training and are ignored, so the "
             f"answer may be to another question: {', '.join(unknown)}"
         )
-    found = session.model.predict(vectors.inputs, verbose=0)
-    (best,) = triples.decode(found, vectors.entities, knowledge)
+    predictions = session.model.predict(vectors.inputs, verbose=0)
+    (best,) = triples.decode(predictions, vectors.entities, knowledge)
     asked = memory.inputs(vectors.inputs["question"])
     read = session.model.predict(asked, verbose=0)[0]
     path, probability = memory.explain(knowledge, link.entity, best, read)
@@ -363,10 +365,10 @@ def facts_on(knowledge, entity, path):
     """Returns the facts that lead along a path, as they are in the file."""
     facts, reached = [], [entity]
     for depth, relation in enumerate(path):
-        rest = path[depth + 1 :]
+        following = path[depth + 1 :]
         for name in reached:
             for _, kind, value in knowledge.facts_about(name):
-                leads_on = not rest or triples.follow(knowledge, value, rest)
+                leads_on = not following or triples.follow(knowledge, value, following)
                 if kind == relation and leads_on and (depth == 0 or value != entity):
                     inverse = relation in knowledge.relations[-half_of(knowledge) :]
                     fact = (

@@ -145,10 +145,10 @@ def classify(encoder):
     compile_for(model, arguments.digits, 0.003)
 
     def data(seed):
-        one = canvases.generate(
+        digits = canvases.generate(
             arguments.canvases, seed, size=SMALL, relations=["alone"]
         )
-        return one.images, one.digits[:, 0]
+        return digits.images, digits.digits[:, 0]
 
     fit(model, arguments.digits, data, "encoder")
 
@@ -195,11 +195,11 @@ def shares(model, test):
     """Returns the attention share on the named digit, and that of uniform attention."""
     vectors = canvases.vectorize(test)
     weights = looked(model, vectors.inputs["image"], vectors.inputs["target"])
-    found = [
+    on_digits = [
         canvases.share_on_box(w, vectors.boxes, model.grid)
         for w in (weights, np.ones_like(weights))
     ]
-    return [np.nanmean(share) for share in found]
+    return [np.nanmean(share) for share in on_digits]
 
 
 def looked(model, images, target):

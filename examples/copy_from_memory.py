@@ -185,8 +185,8 @@ def right(model, data):
 
 def picture(task, model, data, path):
     """Draws the memory for the longest of some sequences."""
-    one = int(np.argmax(data["lengths"]))
-    data = {name: array[one : one + 1] for name, array in data.items()}
+    longest = int(np.argmax(data["lengths"]))
+    data = {name: array[longest : longest + 1] for name, array in data.items()}
     length = int(data["lengths"][0])
     figure = visualization.plot_memory(
         model.trace(asked(data)),

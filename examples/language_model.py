@@ -110,15 +110,15 @@ def main():
 
 def docstrings():
     """Returns the docstrings of the standard library's modules."""
-    found = []
+    texts = []
     for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
         for node in ast.walk(ast.parse(path.read_bytes())):
             kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
             text = ast.get_docstring(node) if isinstance(node, kinds) else None
-            found += [text] if text else []
+            texts += [text] if text else []
     # Shuffle, so that the test set does not hold only the last modules.
-    order = np.random.default_rng(0).permutation(len(found))
-    return "\n".join(found[i] for i in order)
+    order = np.random.default_rng(0).permutation(len(texts))
+    return "\n".join(texts[i] for i in order)
 
 
 def windows(tokens):
@@ -143,7 +143,7 @@ def fit(tokens, size):
     inputs, labels = windows(tokens)
     steps_an_epoch = -(-len(inputs) // arguments.batch_size)
     epochs = max(1, arguments.steps // steps_an_epoch)
-    kept = arguments.steps * arguments.batch_size if epochs == 1 else None
+    limit = arguments.steps * arguments.batch_size if epochs == 1 else None
     steps = min(arguments.steps, epochs * steps_an_epoch)
     rate = keras.optimizers.schedules.CosineDecay(
         0.0, steps, warmup_target=0.003, warmup_steps=steps // 10
@@ -152,7 +152,7 @@ def fit(tokens, size):
         keras.optimizers.AdamW(rate, weight_decay=0.01, global_clipnorm=1.0),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0),
     )
-    order = np.random.default_rng(arguments.seed).permutation(len(inputs))[:kept]
+    order = np.random.default_rng(arguments.seed).permutation(len(inputs))[:limit]
     start = time.perf_counter()
     model.fit(
         {"tokens": inputs[order]},
@@ -187,10 +187,10 @@ def write(model, vocabulary, prompts):
     """Continues each prompt twice, all in one batch."""
     rows = [vocabulary.encode(prompt) for prompt in prompts]
     sampler = samplers.TopPSampler(p=0.9, temperature=0.8)
-    found = model.generate(
+    tokens = model.generate(
         rows, arguments.characters, sampler, seed=arguments.seed, num_sequences=2
     )
-    for prompt, several in zip(prompts, found):
+    for prompt, several in zip(prompts, tokens):
         for written in several:
             text = prompt + "".join(vocabulary.tokens[i] for i in written)
             print(repr(text))

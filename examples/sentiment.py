@@ -91,8 +91,9 @@ def main():
     print(f"{len(splits['train'])} sentences, {len(vocabulary)} words")
     model = learn(splits, vocabulary)
     test = sentences.vectorize(splits["test"], vocabulary)
-    found = model.predict(test.inputs, batch_size=500, verbose=0).argmax(1)
-    print(f"test: {100 * np.mean(found == test.labels):.1f} % of {len(found)} right")
+    predicted = model.predict(test.inputs, batch_size=500, verbose=0).argmax(1)
+    share = np.mean(predicted == test.labels)
+    print(f"test: {100 * share:.1f} % of {len(predicted)} right")
 
     texts = arguments.text or [sentence.text for sentence in splits["test"][:5]]
     answers = classify(model, texts, vocabulary)

@@ -133,8 +133,8 @@ def main():
     texts = arguments.text or [pair.source for pair in test[:5]]
     greedy = write(model, texts, english, other)
     beam = write(model, texts, english, other, BEAM)
-    for text, one, best in zip(texts, greedy, beam):
-        print(f"\n{text}\n  greedy: {one}\n  beam 5: {best}")
+    for text, first, best in zip(texts, greedy, beam):
+        print(f"\n{text}\n  greedy: {first}\n  beam 5: {best}")
     if TRANSFORMER or arguments.attention != "none":
         chosen = texts if arguments.text else reordered(model, test, english, other)
         print()
@@ -271,24 +271,24 @@ def pictures(model, text, english, other):
         return {}
     of_source = {"key_label": "English, read"}
     if not TRANSFORMER:
-        found = alignments(maps)[0, : len(wrote), : len(read)]
+        weights = alignments(maps)[0, : len(wrote), : len(read)]
         figure = visualization.plot_alignment(
-            found, wrote, read, query_label=f"{LANGUAGE}, written", **of_source
+            weights, wrote, read, query_label=f"{LANGUAGE}, written", **of_source
         )
         return {"alignment": figure}
 
     def heads(name, queries, keys, **labels):
-        found = maps[name][0][:, : len(queries), : len(keys)]  # (H, T, S)
-        kept[name] = {
-            "weights": found.round(3).tolist(),
+        weights = maps[name][0][:, : len(queries), : len(keys)]  # (H, T, S)
+        drawn[name] = {
+            "weights": weights.round(3).tolist(),
             "queries": queries,
             "keys": keys,
         }
-        return visualization.plot_heads(found, queries, keys, title=name, **labels)
+        return visualization.plot_heads(weights, queries, keys, title=name, **labels)
 
-    last, kept = BLOCKS - 1, {}
+    last, drawn = BLOCKS - 1, {}
     before = ["(start)", *wrote]  # decoder input of each word
-    own = {
+    so_far = {
         "query_label": f"{LANGUAGE}, the last word",
         "key_label": f"{LANGUAGE} so far",
     }
@@ -300,7 +300,9 @@ def pictures(model, text, english, other):
             query_label="English",
             **of_source,
         ),
-        "decoder": heads(f"decoder_block_{last}/self_attention", before, before, **own),
+        "decoder": heads(
+            f"decoder_block_{last}/self_attention", before, before, **so_far
+        ),
         "cross": heads(
             f"decoder_block_{last}/cross_attention",
             [*wrote, "(end)"],
@@ -310,7 +312,7 @@ def pictures(model, text, english, other):
         ),
     }
     if arguments.json:  # of the last text
-        arguments.json.write_text(json.dumps({"text": text, "layers": kept}), "utf-8")
+        arguments.json.write_text(json.dumps({"text": text, "layers": drawn}), "utf-8")
     return figures
 
 
