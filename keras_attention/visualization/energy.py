@@ -6,14 +6,11 @@ Lengths are in inches, font sizes in points. Shapes: N retrievals, K steps.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from keras_attention.visualization.sheet import COLORS, new_figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keras_attention.visualization.sheet import COLORS, Figure, new_figure
 
 _COLORS = (*COLORS, "#a8871f", "#5f5f5f")
 _STYLES = ("-", "--", "-.", ":")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from keras_attention.visualization.sheet import INK, new_plot
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keras_attention.visualization.sheet import INK, Figure, new_plot
 
 Relation = tuple[str, str, str]  # a person, a basic relation, and the relative
 

@@ -6,7 +6,7 @@ Lengths are in inches, font sizes in points. Shapes: H heads, T queries, S keys.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,13 +21,11 @@ from keras_attention.visualization.sheet import (
     INK,
     MUTED,
     NOTE_SIZE,
+    Figure,
     Sheet,
     text_width,
 )
 from keras_attention.visualization.table import COLORMAP
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _CELL = 0.24  # one weight
 _PAD = 0.15  # around the figure and its labels

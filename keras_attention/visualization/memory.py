@@ -7,15 +7,13 @@ width, R read heads, H write heads, P panels.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_attention.visualization.memory_panels import _VALUE, Panel, draw_panels
 from keras_attention.visualization.plots import _captions, _check_texts
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keras_attention.visualization.sheet import Figure
 
 _MOST = 40  # maximum number of rows for an input, an output or a word
 _SEEN = 0.1  # minimum weight of a row

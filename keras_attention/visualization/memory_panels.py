@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,13 +11,11 @@ from keras_attention.visualization.sheet import (
     INK,
     MUTED,
     NOTE_SIZE,
+    Figure,
     Sheet,
     matplotlib_or_error,
     text_width,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _CELL = 0.15  # size of a step and of a panel's row
 _PAD = 0.15  # around the figure

@@ -5,14 +5,11 @@ Lengths are in inches, font sizes in points.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from keras_attention.visualization.sheet import MUTED, NOTE_SIZE, Sheet
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keras_attention.visualization.sheet import MUTED, NOTE_SIZE, Figure, Sheet
 
 _SIDE = 1.5  # longer side of a panel
 _GAP = 0.15  # between and around panels

@@ -6,14 +6,11 @@ Lengths are in inches, font sizes in points. In shapes, M is the number of memor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from keras_attention.visualization.sheet import GRID, INK, MUTED, Sheet
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keras_attention.visualization.sheet import GRID, INK, MUTED, Figure, Sheet
 
 _SIDE = 3  # columns and rows of a board
 _BOARD = 1.1  # side of a board

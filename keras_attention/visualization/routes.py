@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from keras_attention.visualization.sheet import INK, MUTED, new_plot, text_width
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keras_attention.visualization.sheet import INK, MUTED, Figure, new_plot, text_width
 
 Edge = tuple[str, str, str]  # start, line, end
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+else:
+    Figure = Any  # matplotlib is only imported when a figure is made
 
 INK, MUTED, GRID = "#1a1a1a", "#5f5f5f", "#c9d3de"
 COLORS = ("#1f5fa8", "#c4491d", "#2f8f4e", "#7a4fa3")  # of curves
@@ -42,13 +44,13 @@ class Sheet:
 def new_figure(width: float, height: float, layout: str | None = None) -> Figure:
     """Returns an empty white figure of a size in inches."""
     matplotlib_or_error()
+    from matplotlib import figure
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
     size = (width, height)
-    figure = Figure(figsize=size, dpi=120, facecolor="white", layout=layout)
-    FigureCanvasAgg(figure)
-    return figure
+    new = figure.Figure(figsize=size, dpi=120, facecolor="white", layout=layout)
+    FigureCanvasAgg(new)
+    return new
 
 
 def new_plot(

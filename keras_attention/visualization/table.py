@@ -5,7 +5,7 @@ Lengths are in inches, font sizes in points.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,13 +14,11 @@ from keras_attention.visualization.sheet import (
     INK,
     MUTED,
     NOTE_SIZE,
+    Figure,
     Sheet,
     matplotlib_or_error,
     text_width,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MARKER = "\u25b6"  # a triangle that marks a row
 

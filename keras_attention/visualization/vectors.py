@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_attention.visualization.sheet import new_plot
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keras_attention.visualization.sheet import Figure, new_plot
 
 _SIZE = (7.2, 4.4)  # inches
 
