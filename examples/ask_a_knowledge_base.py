@@ -100,11 +100,7 @@ def parse_arguments():
     )
     add("--epochs", type=count, default=20, help="of training; default: 20")
     add("--seed", type=int, default=0, help="of all chance; default: 0")
-    add(
-        "--backend",
-        choices=("jax", "tensorflow", "torch"),
-        help="default: $KERAS_BACKEND, else jax",
-    )
+    add("--backend", choices=("jax", "tensorflow", "torch"), help="default: jax")
     add("--model", type=Path, help="a folder saved before, instead of training")
     add("--out", type=Path, default=Path("asked"), help="where to save; default: asked")
     return parser.parse_args()
@@ -112,20 +108,18 @@ def parse_arguments():
 
 def count(text):
     """Converts an argument to an integer of at least 1."""
-    if not (text.isascii() and text.isdigit()) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1. Received: {text}")
-    return int(text)
+    if text.isascii() and text.isdigit() and int(text):
+        return int(text)
+    raise argparse.ArgumentTypeError(f"must be at least 1. Received: {text}")
 
 
 # Keras chooses its backend when it is imported.
 arguments = parse_arguments()
-if arguments.backend:
-    os.environ["KERAS_BACKEND"] = arguments.backend
-os.environ.setdefault("KERAS_BACKEND", "jax")
+backend = arguments.backend or os.environ.get("KERAS_BACKEND", "jax")
+os.environ["KERAS_BACKEND"] = backend
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-if importlib.util.find_spec(os.environ["KERAS_BACKEND"]) is None:
-    name = os.environ["KERAS_BACKEND"]
-    sys.exit(f'{name} is not installed: python -m pip install ".[{name}]"')
+if importlib.util.find_spec(backend) is None:
+    sys.exit(f'{backend} is not installed: python -m pip install ".[{backend}]"')
 
 import keras
 import numpy as np
@@ -141,10 +135,10 @@ SHOWN = 6  # facts
 
 def main():
     knowledge = read_facts()
-    own = read_questions(knowledge)
+    questions = read_questions(knowledge)
     if not arguments.model:
         check_writable(arguments.out)
-    session = load(knowledge) if arguments.model else train(knowledge, own)
+    session = load(knowledge) if arguments.model else train(knowledge, questions)
     asked = arguments.question
     if not asked and not arguments.file:
         asked = QUESTIONS
@@ -188,11 +182,11 @@ def read_facts():
             f"note: {len(facts) - len(knowledge)} facts are repeated; each counts once."
         )
     doubtful = triples.several_values(knowledge)
-    for found in doubtful[:SHOWN]:
+    for fact in doubtful[:SHOWN]:
         print(
-            f"note: {found.share:.0%} of the subjects of {found.relation} have one "
-            f"value, but {found.subject} has {len(found.objects)}: "
-            f"{', '.join(found.objects)}. All are kept, and all are answers."
+            f"note: {fact.share:.0%} of the subjects of {fact.relation} have one "
+            f"value, but {fact.subject} has {len(fact.objects)}: "
+            f"{', '.join(fact.objects)}. All are kept, and all are answers."
         )
     if len(doubtful) > SHOWN:
         print(f"note: so it is with {len(doubtful) - SHOWN} more.")
@@ -256,7 +250,7 @@ class Session:
         )
 
 
-def train(knowledge, own):
+def train(knowledge, questions):
     """Trains a network on generated questions and saves it."""
     hops, size, memory = sizes(knowledge)
     seed = arguments.seed
@@ -272,8 +266,10 @@ def train(knowledge, own):
         generate(300, seed + 2),
     )
     linker = EntityLinker(knowledge.entities)
-    vocabulary = triples.question_vocabulary([*known, *own], linker)
-    repeated = own * max(1, len(made) // (4 * len(own))) if own else []
+    vocabulary = triples.question_vocabulary([*known, *questions], linker)
+    repeated = (
+        questions * max(1, len(made) // (4 * len(questions))) if questions else []
+    )
     keras.utils.set_random_seed(seed)
     model = models.KeyValueMemNN(
         len(vocabulary),
@@ -302,8 +298,8 @@ def train(knowledge, own):
     with warnings.catch_warnings():  # said above
         warnings.simplefilter("ignore", UserWarning)
         vectors = session.vectorize(test)
-    found = model.predict(vectors.inputs, verbose=0)
-    best = triples.decode(found, vectors.entities, knowledge)
+    predictions = model.predict(vectors.inputs, verbose=0)
+    best = triples.decode(predictions, vectors.entities, knowledge)
     right = np.mean([name in q.answers for name, q in zip(best, test)])
     print(f"{right:.1%} of {len(test)} other generated questions are right")
     save(session)
@@ -341,8 +337,8 @@ def answer(session, text):
             "note: these words were never seen in training and are ignored, so the "
             f"answer may be to another question: {', '.join(unknown)}"
         )
-    found = session.model.predict(vectors.inputs, verbose=0)
-    (best,) = triples.decode(found, vectors.entities, knowledge)
+    predictions = session.model.predict(vectors.inputs, verbose=0)
+    (best,) = triples.decode(predictions, vectors.entities, knowledge)
     asked = memory.inputs(vectors.inputs["question"])
     read = session.model.predict(asked, verbose=0)[0]
     path, probability = memory.explain(knowledge, link.entity, best, read)
@@ -370,10 +366,10 @@ def facts_on(knowledge, entity, path):
     """Returns the facts that lead along a path, as they are in the file."""
     facts, reached = [], [entity]
     for depth, relation in enumerate(path):
-        rest = path[depth + 1 :]
+        following = path[depth + 1 :]
         for name in reached:
             for _, kind, value in knowledge.facts_about(name):
-                leads_on = not rest or triples.follow(knowledge, value, rest)
+                leads_on = not following or triples.follow(knowledge, value, following)
                 if kind == relation and leads_on and (depth == 0 or value != entity):
                     inverse = relation in knowledge.relations[-half_of(knowledge) :]
                     fact = (

@@ -51,11 +51,7 @@ def parse_arguments():
         choices=("auto", "real", "simulated"),
         help="auto, the default: the real archive where it can be had, else simulated",
     )
-    add(
-        "--backend",
-        choices=("jax", "tensorflow", "torch"),
-        help="default: $KERAS_BACKEND, else jax",
-    )
+    add("--backend", choices=("jax", "tensorflow", "torch"), help="default: jax")
     add("--epochs", type=count, default=100, help="of training; default: 100")
     add("--hops", type=count, default=3, help="looks at the story; default: 3")
     add("--dim", type=count, default=20, help="width of the memory; default: 20")
@@ -63,31 +59,24 @@ def parse_arguments():
     add("--story", type=Path, help="a text file with your own story and questions")
     add("--ask", action="store_true", help="type in your own story and questions")
     add("--model", type=Path, help="a folder saved before, instead of training")
-    add(
-        "--out",
-        type=Path,
-        default=Path("babi_qa"),
-        help="where to write; default: babi_qa",
-    )
+    add("--out", type=Path, default=Path("babi_qa"), help="where to write")
     return parser.parse_args()
 
 
 def count(text):
     """Converts an argument to an integer of at least 1."""
-    if not (text.isascii() and text.isdigit()) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1. Received: {text}")
-    return int(text)
+    if text.isascii() and text.isdigit() and int(text):
+        return int(text)
+    raise argparse.ArgumentTypeError(f"must be at least 1. Received: {text}")
 
 
 # Keras chooses its backend when it is imported.
 arguments = parse_arguments()
-if arguments.backend:
-    os.environ["KERAS_BACKEND"] = arguments.backend
-os.environ.setdefault("KERAS_BACKEND", "jax")
+backend = arguments.backend or os.environ.get("KERAS_BACKEND", "jax")
+os.environ["KERAS_BACKEND"] = backend
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-if importlib.util.find_spec(os.environ["KERAS_BACKEND"]) is None:
-    name = os.environ["KERAS_BACKEND"]
-    sys.exit(f'{name} is not installed: python -m pip install ".[{name},viz]"')
+if importlib.util.find_spec(backend) is None:
+    sys.exit(f'{backend} is not installed: python -m pip install ".[{backend},viz]"')
 
 import keras
 import numpy as np

@@ -30,21 +30,19 @@ def parse_arguments():
     add("--epochs", type=int, default=60)
     add("--seed", type=int, default=0)
     add("--out", type=Path, default=Path("bags"), help="where to write")
-    given = parser.parse_args()
-    if not 1 <= given.folds <= 10 or given.epochs < 1:
+    parsed = parser.parse_args()
+    if not 1 <= parsed.folds <= 10 or parsed.epochs < 1:
         parser.error("--folds must be from 1 to 10, --epochs at least 1")
-    return given
+    return parsed
 
 
 # Keras chooses its backend when it is imported.
 arguments = parse_arguments()
-if arguments.backend:
-    os.environ["KERAS_BACKEND"] = arguments.backend
-os.environ.setdefault("KERAS_BACKEND", "jax")
+backend = arguments.backend or os.environ.get("KERAS_BACKEND", "jax")
+os.environ["KERAS_BACKEND"] = backend
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-if importlib.util.find_spec(os.environ["KERAS_BACKEND"]) is None:
-    name = os.environ["KERAS_BACKEND"]
-    sys.exit(f'{name} is not installed: python -m pip install ".[{name},viz]"')
+if importlib.util.find_spec(backend) is None:
+    sys.exit(f'{backend} is not installed: python -m pip install ".[{backend},viz]"')
 
 import keras
 import numpy as np
@@ -55,25 +53,25 @@ from keras_attention.models import HopfieldClassifier
 
 
 def main():
-    found, one = load()
-    print(f"{len(found)} bags of {found.sizes.min()} to {found.sizes.max()} instances")
-    folds = np.random.default_rng(arguments.seed).permutation(len(found)) % 10  # (B,)
-    logits, areas = np.zeros(len(found)), []
+    data, positive = load()
+    print(f"{len(data)} bags of {data.sizes.min()} to {data.sizes.max()} instances")
+    folds = np.random.default_rng(arguments.seed).permutation(len(data)) % 10  # (B,)
+    logits, areas = np.zeros(len(data)), []
     start = time.perf_counter()
     for fold in range(arguments.folds):
         test = folds == fold
-        inputs = standardized(found, ~test)
-        model = learn(inputs, found.labels, ~test)
+        inputs = standardized(data, ~test)
+        model = learn(inputs, data.labels, ~test)
         logits[test] = model.predict(only(inputs, test), verbose=0)[:, 0]
-        areas.append(area(logits[test], found.labels[test]))
+        areas.append(area(logits[test], data.labels[test]))
         print(f"fold {fold + 1}: AUC {100 * areas[-1]:.1f} of {test.sum()} bags")
     seconds = time.perf_counter() - start
     backend = keras.config.backend()
     print(f"mean AUC {100 * np.mean(areas):.1f}, {seconds:.0f} s on {backend}")
 
     best = np.flatnonzero(test)[logits[test].argmax()]
-    weights = look(model, only(inputs, [best]), found.sizes[best])
-    print(f"\nbag {best}, the surest {one} of the last fold; it looked at")
+    weights = look(model, only(inputs, [best]), data.sizes[best])
+    print(f"\nbag {best}, the surest {positive} of the last fold; it looked at")
     for n in np.argsort(-weights)[:3]:
         print(f"  instance {n + 1} of {len(weights)}: {100 * weights[n]:.0f} %")
     path = arguments.out / "model.keras"
@@ -99,12 +97,12 @@ def load():
     return made, "signal"
 
 
-def standardized(found, train):
+def standardized(data, train):
     """Standardizes all bags with the statistics of the training instances."""
-    own = found.instances[train[found.bag]]
-    x = (found.instances - own.mean(0)) / np.maximum(own.std(0), 1e-6)
+    instances = data.instances[train[data.bag]]
+    x = (data.instances - instances.mean(0)) / np.maximum(instances.std(0), 1e-6)
     x = 3 * np.tanh(x / 3)  # a few numbers are extreme outliers
-    return bags.Bags(x, found.bag, found.labels).padded()
+    return bags.Bags(x, data.bag, data.labels).padded()
 
 
 def only(inputs, rows):

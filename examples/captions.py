@@ -30,11 +30,7 @@ def parse_arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add(
-        "--backend",
-        choices=("jax", "tensorflow", "torch"),
-        help="default: $KERAS_BACKEND, else jax",
-    )
+    add("--backend", choices=("jax", "tensorflow", "torch"), help="default: jax")
     add(
         "--canvases",
         type=count,
@@ -57,31 +53,24 @@ def parse_arguments():
         "--epochs", type=count, default=16, help="epochs for both together; default: 16"
     )
     add("--seed", type=int, default=0, help="of all chance; default: 0")
-    add(
-        "--out",
-        type=Path,
-        default=Path("captions"),
-        help="where to write; default: captions",
-    )
+    add("--out", type=Path, default=Path("captions"), help="where to write")
     return parser.parse_args()
 
 
 def count(text):
     """Converts an argument to an integer of at least 1."""
-    if not (text.isascii() and text.isdigit()) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1. Received: {text}")
-    return int(text)
+    if text.isascii() and text.isdigit() and int(text):
+        return int(text)
+    raise argparse.ArgumentTypeError(f"must be at least 1. Received: {text}")
 
 
 # Keras chooses its backend when it is imported.
 arguments = parse_arguments()
-if arguments.backend:
-    os.environ["KERAS_BACKEND"] = arguments.backend
-os.environ.setdefault("KERAS_BACKEND", "jax")
+backend = arguments.backend or os.environ.get("KERAS_BACKEND", "jax")
+os.environ["KERAS_BACKEND"] = backend
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-if importlib.util.find_spec(os.environ["KERAS_BACKEND"]) is None:
-    name = os.environ["KERAS_BACKEND"]
-    sys.exit(f'{name} is not installed: python -m pip install ".[{name},viz]"')
+if importlib.util.find_spec(backend) is None:
+    sys.exit(f'{backend} is not installed: python -m pip install ".[{backend},viz]"')
 
 import keras
 import numpy as np
@@ -156,10 +145,10 @@ def classify(encoder):
     compile_for(model, arguments.digits, 0.003)
 
     def data(seed):
-        one = canvases.generate(
+        digits = canvases.generate(
             arguments.canvases, seed, size=SMALL, relations=["alone"]
         )
-        return one.images, one.digits[:, 0]
+        return digits.images, digits.digits[:, 0]
 
     fit(model, arguments.digits, data, "encoder")
 
@@ -206,11 +195,11 @@ def shares(model, test):
     """Returns the attention share on the named digit, and that of uniform attention."""
     vectors = canvases.vectorize(test)
     weights = looked(model, vectors.inputs["image"], vectors.inputs["target"])
-    found = [
+    on_digits = [
         canvases.share_on_box(w, vectors.boxes, model.grid)
         for w in (weights, np.ones_like(weights))
     ]
-    return [np.nanmean(share) for share in found]
+    return [np.nanmean(share) for share in on_digits]
 
 
 def looked(model, images, target):

@@ -32,11 +32,7 @@ def parse_arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add(
-        "--backend",
-        choices=("jax", "tensorflow", "torch"),
-        help="default: $KERAS_BACKEND, else jax",
-    )
+    add("--backend", choices=("jax", "tensorflow", "torch"), help="default: jax")
     add(
         "--minutes",
         type=float,
@@ -44,24 +40,17 @@ def parse_arguments():
         help="of processor time for training, at most; default: 4",
     )
     add("--seed", type=int, default=0, help="of all chance; default: 0")
-    add(
-        "--out",
-        type=Path,
-        default=Path("graph_paths"),
-        help="where to write; default: graph_paths",
-    )
+    add("--out", type=Path, default=Path("graph_paths"), help="where to write")
     return parser.parse_args()
 
 
 # Keras chooses its backend when it is imported.
 arguments = parse_arguments()
-if arguments.backend:
-    os.environ["KERAS_BACKEND"] = arguments.backend
-os.environ.setdefault("KERAS_BACKEND", "jax")
+backend = arguments.backend or os.environ.get("KERAS_BACKEND", "jax")
+os.environ["KERAS_BACKEND"] = backend
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-if importlib.util.find_spec(os.environ["KERAS_BACKEND"]) is None:
-    name = os.environ["KERAS_BACKEND"]
-    sys.exit(f'{name} is not installed: python -m pip install ".[{name},viz]"')
+if importlib.util.find_spec(backend) is None:
+    sys.exit(f'{backend} is not installed: python -m pip install ".[{backend},viz]"')
 
 import keras
 import numpy as np
@@ -89,13 +78,13 @@ def main():
     print("\nshortest ways among 300 new graphs, found and by lot:")
     for number in range(lesson + 1):
         data = sample_graphs(number, 300, seed=1)
-        found, lots = ways(model, data), graphs.play(by_lot, data)
-        right, lucky = (one.verdict.shortest.mean() for one in (found, lots))
+        played, lots = ways(model, data), graphs.play(by_lot, data)
+        right, lucky = (way.verdict.shortest.mean() for way in (played, lots))
         print(f"lesson {number + 1}, {told(number)}: {right:6.1%}, {lucky:6.1%}")
-    one = longest_right(found)
+    index = longest_right(played)
     path = arguments.out / "path.png"
-    picture(found, one, path)
-    print(f"\nthe way from {found.data['source'][one]}: {in_words(found, one)}")
+    picture(played, index, path)
+    print(f"\nthe way from {played.data['source'][index]}: {in_words(played, index)}")
     print(f"picture: {path}")
 
     path = arguments.out / "model.keras"
@@ -103,7 +92,7 @@ def main():
     again = keras.saving.load_model(
         path, custom_objects={f.__name__: f for f in (nine_digits, edges_right)}
     )
-    same = np.array_equal(ways(again, data).paths, found.paths)
+    same = np.array_equal(ways(again, data).paths, played.paths)
     print(f"model:   {path}, loaded again: {'the same' if same else 'OTHER'} ways")
 
 
@@ -202,8 +191,8 @@ class Watch(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         lesson = self.lessons.lesson
-        found = ways(self.model, sample_graphs(lesson, 128, seed=2))
-        logs["shortest"] = float(found.verdict.shortest.mean())
+        played = ways(self.model, sample_graphs(lesson, 128, seed=2))
+        logs["shortest"] = float(played.verdict.shortest.mean())
         print(
             f"step {self.steps:5}, lesson {lesson + 1} ({told(lesson)}): loss "
             f"{logs['loss']:6.3f}, all digits right {logs['edges_right']:6.1%}, "
@@ -212,31 +201,31 @@ class Watch(keras.callbacks.Callback):
         )
 
 
-def longest_right(found):
+def longest_right(played):
     """Returns the index of the correct path with the most edges."""
-    edges = (found.paths[..., 0] >= 0).sum(1)
-    return int(np.argmax(edges + 100 * found.verdict.shortest))
+    edges = (played.paths[..., 0] >= 0).sum(1)
+    return int(np.argmax(edges + 100 * played.verdict.shortest))
 
 
-def in_words(found, one):
+def in_words(played, index):
     """Formats a path edge by edge."""
-    return " ".join(f"-({e})-> {to}" for n, e, to in found.paths[one] if n >= 0)
+    return " ".join(f"-({e})-> {to}" for n, e, to in played.paths[index] if n >= 0)
 
 
-def picture(found, one, path):
+def picture(played, index, path):
     """Draws a graph with its nodes on a circle, and the found path."""
     from matplotlib.figure import Figure
 
-    data = found.data
-    nodes = [int(n) for n in data["graphs"].nodes[one] if n >= 0]
+    data = played.data
+    nodes = [int(n) for n in data["graphs"].nodes[index] if n >= 0]
     turn = 2 * np.pi * np.arange(len(nodes)) / len(nodes)
     places = dict(zip(nodes, np.stack([np.sin(turn), np.cos(turn)], 1)))
-    taken = {tuple(int(n) for n in edge) for edge in found.paths[one]}
+    taken = {tuple(int(n) for n in edge) for edge in played.paths[index]}
     figure = Figure(figsize=(6, 6.4), layout="constrained")
     ax = figure.add_subplot()
     ax.set_axis_off()
     ax.set(xlim=(-1.2, 1.2), ylim=(-1.2, 1.2), aspect="equal")
-    for start, name, end in data["graphs"].triples(one).tolist():
+    for start, name, end in data["graphs"].triples(index).tolist():
         way = (start, name, end) in taken
         color, width = ("#d55e00", 2.5) if way else ("#9a9a9a", 0.8)
         style = {"arrowstyle": "-|>", "color": color, "lw": width, "mutation_scale": 16}
@@ -248,7 +237,7 @@ def picture(found, one, path):
             along += 0.06 * np.array([up, -across])  # position of the curved arrow
             box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
             ax.text(*along, str(name), color=color, ha="center", zorder=4, bbox=box)
-    source, goal = int(data["source"][one]), int(data["destination"][one])
+    source, goal = int(data["source"][index]), int(data["destination"][index])
     ends = {source: "from", goal: "to"}
     for node, place in places.items():
         fill = "#ffe3cc" if node in ends else "white"

@@ -29,11 +29,7 @@ def parse_arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add(
-        "--backend",
-        choices=("jax", "tensorflow", "torch"),
-        help="default: $KERAS_BACKEND, else jax",
-    )
+    add("--backend", choices=("jax", "tensorflow", "torch"), help="default: jax")
     add("--text", type=Path, help="a text to learn from; default: Python's docstrings")
     add(
         "--steps",
@@ -58,31 +54,24 @@ def parse_arguments():
     add("--seed", type=int, default=0, help="of all chance; default: 0")
     add("--prompt", action="append", help="to go on from; may be given again")
     add("--characters", type=count, default=64, help="how many to write; default: 64")
-    add(
-        "--out",
-        type=Path,
-        default=Path("language_model"),
-        help="where to write; default: language_model",
-    )
+    add("--out", type=Path, default=Path("language_model"), help="where to write")
     return parser.parse_args()
 
 
 def count(text):
     """Converts an argument to an integer of at least 1."""
-    if not (text.isascii() and text.isdigit()) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1. Received: {text}")
-    return int(text)
+    if text.isascii() and text.isdigit() and int(text):
+        return int(text)
+    raise argparse.ArgumentTypeError(f"must be at least 1. Received: {text}")
 
 
 # Keras chooses its backend when it is imported.
 arguments = parse_arguments()
-if arguments.backend:
-    os.environ["KERAS_BACKEND"] = arguments.backend
-os.environ.setdefault("KERAS_BACKEND", "jax")
+backend = arguments.backend or os.environ.get("KERAS_BACKEND", "jax")
+os.environ["KERAS_BACKEND"] = backend
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-if importlib.util.find_spec(os.environ["KERAS_BACKEND"]) is None:
-    name = os.environ["KERAS_BACKEND"]
-    sys.exit(f'{name} is not installed: python -m pip install ".[{name}]"')
+if importlib.util.find_spec(backend) is None:
+    sys.exit(f'{backend} is not installed: python -m pip install ".[{backend}]"')
 
 import keras
 import numpy as np
@@ -121,15 +110,15 @@ def main():
 
 def docstrings():
     """Returns the docstrings of the standard library's modules."""
-    found = []
+    texts = []
     for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
         for node in ast.walk(ast.parse(path.read_bytes())):
             kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
             text = ast.get_docstring(node) if isinstance(node, kinds) else None
-            found += [text] if text else []
+            texts += [text] if text else []
     # Shuffle, so that the test set does not hold only the last modules.
-    order = np.random.default_rng(0).permutation(len(found))
-    return "\n".join(found[i] for i in order)
+    order = np.random.default_rng(0).permutation(len(texts))
+    return "\n".join(texts[i] for i in order)
 
 
 def windows(tokens):
@@ -154,7 +143,7 @@ def fit(tokens, size):
     inputs, labels = windows(tokens)
     steps_an_epoch = -(-len(inputs) // arguments.batch_size)
     epochs = max(1, arguments.steps // steps_an_epoch)
-    kept = arguments.steps * arguments.batch_size if epochs == 1 else None
+    limit = arguments.steps * arguments.batch_size if epochs == 1 else None
     steps = min(arguments.steps, epochs * steps_an_epoch)
     rate = keras.optimizers.schedules.CosineDecay(
         0.0, steps, warmup_target=0.003, warmup_steps=steps // 10
@@ -163,7 +152,7 @@ def fit(tokens, size):
         keras.optimizers.AdamW(rate, weight_decay=0.01, global_clipnorm=1.0),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0),
     )
-    order = np.random.default_rng(arguments.seed).permutation(len(inputs))[:kept]
+    order = np.random.default_rng(arguments.seed).permutation(len(inputs))[:limit]
     start = time.perf_counter()
     model.fit(
         {"tokens": inputs[order]},
@@ -198,10 +187,10 @@ def write(model, vocabulary, prompts):
     """Continues each prompt twice, all in one batch."""
     rows = [vocabulary.encode(prompt) for prompt in prompts]
     sampler = samplers.TopPSampler(p=0.9, temperature=0.8)
-    found = model.generate(
+    tokens = model.generate(
         rows, arguments.characters, sampler, seed=arguments.seed, num_sequences=2
     )
-    for prompt, several in zip(prompts, found):
+    for prompt, several in zip(prompts, tokens):
         for written in several:
             text = prompt + "".join(vocabulary.tokens[i] for i in written)
             print(repr(text))

@@ -40,21 +40,16 @@ def parse_arguments():
     add("--rank", type=count, default=0, help="the number of this process, from 0")
     add("--steps", type=count, default=60, help="training steps; default: 60")
     add("--batch", type=count, default=32, help="samples of a step; default: 32")
-    add(
-        "--out",
-        type=Path,
-        default=Path("many_devices"),
-        help="where to write; default: many_devices",
-    )
-    found = parser.parse_args()
-    if found.processes < 1 or found.steps < 1:
+    add("--out", type=Path, default=Path("many_devices"), help="where to write")
+    parsed = parser.parse_args()
+    if parsed.processes < 1 or parsed.steps < 1:
         parser.error("--processes and --steps must be at least 1")
-    if found.batch % found.processes:
+    if parsed.batch % parsed.processes:
         parser.error(
             "--batch must be a multiple of --processes. "
-            f"Received: --batch={found.batch}, --processes={found.processes}"
+            f"Received: --batch={parsed.batch}, --processes={parsed.processes}"
         )
-    return found
+    return parsed
 
 
 def count(text):
@@ -83,10 +78,10 @@ if arguments.processes > 1 and not arguments.address:
 
 os.environ["KERAS_BACKEND"] = "jax"
 if arguments.devices:  # flags for JAX must be set before it is imported
-    given = os.environ.get("XLA_FLAGS", "")
-    given = re.sub(r"--xla_force_host_platform_device_count=\d+", "", given)
+    flags = os.environ.get("XLA_FLAGS", "")
+    flags = re.sub(r"--xla_force_host_platform_device_count=\d+", "", flags)
     flag = f"--xla_force_host_platform_device_count={arguments.devices}"
-    os.environ.update(XLA_FLAGS=f"{given} {flag}".strip(), JAX_PLATFORMS="cpu")
+    os.environ.update(XLA_FLAGS=f"{flags} {flag}".strip(), JAX_PLATFORMS="cpu")
 
 import keras
 import numpy as np

@@ -30,24 +30,22 @@ def parse_arguments():
     add("--digit", type=int, help="which query is drawn; default: the first to return")
     add("--seed", type=int, default=0, help="of the order of the digits")
     add("--out", type=Path, default=Path("retrieve_digits"), help="where to write")
-    given = parser.parse_args()
-    if min(given.stored, given.queries, given.steps, *given.b) <= 0:
+    parsed = parser.parse_args()
+    if min(parsed.stored, parsed.queries, parsed.steps, *parsed.b) <= 0:
         parser.error("--stored, --queries, --b and --steps must be above 0")
-    asked = min(given.stored, given.queries)
-    if given.digit is not None and not 0 <= given.digit < asked:
+    asked = min(parsed.stored, parsed.queries)
+    if parsed.digit is not None and not 0 <= parsed.digit < asked:
         parser.error(f"--digit must be one of the queries, from 0 to {asked - 1}")
-    return given
+    return parsed
 
 
 # Keras chooses its backend when it is imported.
 arguments = parse_arguments()
-if arguments.backend:
-    os.environ["KERAS_BACKEND"] = arguments.backend
-os.environ.setdefault("KERAS_BACKEND", "jax")
+backend = arguments.backend or os.environ.get("KERAS_BACKEND", "jax")
+os.environ["KERAS_BACKEND"] = backend
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-if importlib.util.find_spec(os.environ["KERAS_BACKEND"]) is None:
-    name = os.environ["KERAS_BACKEND"]
-    sys.exit(f'{name} is not installed: python -m pip install ".[{name},viz]"')
+if importlib.util.find_spec(backend) is None:
+    sys.exit(f'{backend} is not installed: python -m pip install ".[{backend},viz]"')
 
 import keras
 import numpy as np
@@ -77,8 +75,8 @@ def main():
     for b in arguments.b:
         memory = remember(digits, b)
         once = memory.retrieve(queries, steps=1)
-        rest = memory.retrieve(queries, max_steps=arguments.steps)
-        off[b] = distance(once, targets), distance(rest, targets)
+        at_end = memory.retrieve(queries, max_steps=arguments.steps)
+        off[b] = distance(once, targets), distance(at_end, targets)
         after_one, at_rest = (100 * np.mean(far < WITHIN) for far in off[b])
         print(f"b = {b:g}: {after_one:.1f} % after one step, {at_rest:.1f} % at rest")
 
@@ -94,8 +92,10 @@ def main():
 
     path = arguments.out / "memory.keras"
     memory.save(path)
-    found = keras.saving.load_model(path).retrieve(queries, steps=1)
-    again = np.allclose(distance(found, targets), off[arguments.b[-1]][0], atol=1e-4)
+    retrieved = keras.saving.load_model(path).retrieve(queries, steps=1)
+    again = np.allclose(
+        distance(retrieved, targets), off[arguments.b[-1]][0], atol=1e-4
+    )
     same = "the same" if again else "OTHER"
     print(f"memory:  {path}, loaded again: {same} digits come back")
 
@@ -107,15 +107,15 @@ def remember(digits, b):
     return memory
 
 
-def distance(found, targets):
+def distance(states, targets):
     """Returns the relative distance of states (T, D) to their targets, (T,)."""
-    far = np.linalg.norm(keras.ops.convert_to_numpy(found) - targets, axis=1)
+    far = np.linalg.norm(keras.ops.convert_to_numpy(states) - targets, axis=1)
     return far / np.linalg.norm(targets, axis=1)
 
 
-def lost(once, rest):
+def lost(once, at_end):
     """Returns the largest distance after a correct first step, and its query."""
-    gone = np.where(once < WITHIN, rest, 0.0)
+    gone = np.where(once < WITHIN, at_end, 0.0)
     return (gone.max() if gone.max() >= WITHIN else 0.0), int(gone.argmax())
 
 
@@ -123,8 +123,8 @@ def chosen(off):
     """Selects the query to draw: one that needs several steps, if any."""
     if arguments.digit is not None:
         return arguments.digit
-    for once, rest in off.values():
-        late = np.flatnonzero((rest < WITHIN) & (once >= WITHIN))
+    for once, at_end in off.values():
+        late = np.flatnonzero((at_end < WITHIN) & (once >= WITHIN))
         if late.size:
             return int(late[0])
     return 0
@@ -132,7 +132,7 @@ def chosen(off):
 
 def draw(digits, queries, targets, ways):
     """Draws one row for each (b, query, label)."""
-    found = []
+    retrieved = []
     for b, n, _ in ways:
         memory = remember(digits, b)
         steps = arguments.steps
@@ -140,9 +140,10 @@ def draw(digits, queries, targets, ways):
             queries[n : n + 1], steps=steps, return_trajectory=True
         )
         sizes = memory.metastable_size(way.states[:, 0])
-        found.append((way.states[:, 0], way.energies[:, 0], sizes))
+        retrieved.append((way.states[:, 0], way.energies[:, 0], sizes))
     states, energies, sizes = (
-        np.stack([keras.ops.convert_to_numpy(x) for x in one]) for one in zip(*found)
+        np.stack([keras.ops.convert_to_numpy(x) for x in column])
+        for column in zip(*retrieved)
     )
     return visualization.plot_energy(
         states.reshape(*energies.shape, SIDE, SIDE),

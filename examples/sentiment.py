@@ -22,40 +22,29 @@ def parse_arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add(
-        "--backend",
-        choices=("jax", "tensorflow", "torch"),
-        help="default: $KERAS_BACKEND, else jax",
-    )
+    add("--backend", choices=("jax", "tensorflow", "torch"), help="default: jax")
     add("--epochs", type=count, default=14, help="of training; default: 14")
     add("--dim", type=count, default=32, help="width of the network; default: 32")
     add("--seed", type=int, default=0, help="of all chance; default: 0")
     add("--text", action="append", help="a sentence of your own; may be given again")
-    add(
-        "--out",
-        type=Path,
-        default=Path("sentiment"),
-        help="where to write; default: sentiment",
-    )
+    add("--out", type=Path, default=Path("sentiment"), help="where to write")
     return parser.parse_args()
 
 
 def count(text):
     """Converts an argument to an integer of at least 1."""
-    if not (text.isascii() and text.isdigit()) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1. Received: {text}")
-    return int(text)
+    if text.isascii() and text.isdigit() and int(text):
+        return int(text)
+    raise argparse.ArgumentTypeError(f"must be at least 1. Received: {text}")
 
 
 # Keras chooses its backend when it is imported.
 arguments = parse_arguments()
-if arguments.backend:
-    os.environ["KERAS_BACKEND"] = arguments.backend
-os.environ.setdefault("KERAS_BACKEND", "jax")
+backend = arguments.backend or os.environ.get("KERAS_BACKEND", "jax")
+os.environ["KERAS_BACKEND"] = backend
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-if importlib.util.find_spec(os.environ["KERAS_BACKEND"]) is None:
-    name = os.environ["KERAS_BACKEND"]
-    sys.exit(f'{name} is not installed: python -m pip install ".[{name},viz]"')
+if importlib.util.find_spec(backend) is None:
+    sys.exit(f'{backend} is not installed: python -m pip install ".[{backend},viz]"')
 
 import keras
 import numpy as np
@@ -102,8 +91,9 @@ def main():
     print(f"{len(splits['train'])} sentences, {len(vocabulary)} words")
     model = learn(splits, vocabulary)
     test = sentences.vectorize(splits["test"], vocabulary)
-    found = model.predict(test.inputs, batch_size=500, verbose=0).argmax(1)
-    print(f"test: {100 * np.mean(found == test.labels):.1f} % of {len(found)} right")
+    predicted = model.predict(test.inputs, batch_size=500, verbose=0).argmax(1)
+    share = np.mean(predicted == test.labels)
+    print(f"test: {100 * share:.1f} % of {len(predicted)} right")
 
     texts = arguments.text or [sentence.text for sentence in splits["test"][:5]]
     answers = classify(model, texts, vocabulary)

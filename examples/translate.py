@@ -41,11 +41,7 @@ def parse_arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add(
-        "--backend",
-        choices=("jax", "tensorflow", "torch"),
-        help="default: $KERAS_BACKEND, else jax",
-    )
+    add("--backend", choices=("jax", "tensorflow", "torch"), help="default: jax")
     add(
         "--model",
         default="recurrent",
@@ -74,31 +70,24 @@ def parse_arguments():
         type=Path,
         help="where to write the weights of a Transformer's figures",
     )
-    add(
-        "--out",
-        type=Path,
-        default=Path("translate"),
-        help="where to write; default: translate",
-    )
+    add("--out", type=Path, default=Path("translate"), help="where to write")
     return parser.parse_args()
 
 
 def count(text):
     """Converts an argument to an integer of at least 1."""
-    if not (text.isascii() and text.isdigit()) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1. Received: {text}")
-    return int(text)
+    if text.isascii() and text.isdigit() and int(text):
+        return int(text)
+    raise argparse.ArgumentTypeError(f"must be at least 1. Received: {text}")
 
 
 # Keras chooses its backend when it is imported.
 arguments = parse_arguments()
-if arguments.backend:
-    os.environ["KERAS_BACKEND"] = arguments.backend
-os.environ.setdefault("KERAS_BACKEND", "jax")
+backend = arguments.backend or os.environ.get("KERAS_BACKEND", "jax")
+os.environ["KERAS_BACKEND"] = backend
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-if importlib.util.find_spec(os.environ["KERAS_BACKEND"]) is None:
-    name = os.environ["KERAS_BACKEND"]
-    sys.exit(f'{name} is not installed: python -m pip install ".[{name},viz]"')
+if importlib.util.find_spec(backend) is None:
+    sys.exit(f'{backend} is not installed: python -m pip install ".[{backend},viz]"')
 
 import keras
 import numpy as np
@@ -144,8 +133,8 @@ def main():
     texts = arguments.text or [pair.source for pair in test[:5]]
     greedy = write(model, texts, english, other)
     beam = write(model, texts, english, other, BEAM)
-    for text, one, best in zip(texts, greedy, beam):
-        print(f"\n{text}\n  greedy: {one}\n  beam 5: {best}")
+    for text, first, best in zip(texts, greedy, beam):
+        print(f"\n{text}\n  greedy: {first}\n  beam 5: {best}")
     if TRANSFORMER or arguments.attention != "none":
         chosen = texts if arguments.text else reordered(model, test, english, other)
         print()
@@ -282,24 +271,24 @@ def pictures(model, text, english, other):
         return {}
     of_source = {"key_label": "English, read"}
     if not TRANSFORMER:
-        found = alignments(maps)[0, : len(wrote), : len(read)]
+        weights = alignments(maps)[0, : len(wrote), : len(read)]
         figure = visualization.plot_alignment(
-            found, wrote, read, query_label=f"{LANGUAGE}, written", **of_source
+            weights, wrote, read, query_label=f"{LANGUAGE}, written", **of_source
         )
         return {"alignment": figure}
 
     def heads(name, queries, keys, **labels):
-        found = maps[name][0][:, : len(queries), : len(keys)]  # (H, T, S)
-        kept[name] = {
-            "weights": found.round(3).tolist(),
+        weights = maps[name][0][:, : len(queries), : len(keys)]  # (H, T, S)
+        drawn[name] = {
+            "weights": weights.round(3).tolist(),
             "queries": queries,
             "keys": keys,
         }
-        return visualization.plot_heads(found, queries, keys, title=name, **labels)
+        return visualization.plot_heads(weights, queries, keys, title=name, **labels)
 
-    last, kept = BLOCKS - 1, {}
+    last, drawn = BLOCKS - 1, {}
     before = ["(start)", *wrote]  # decoder input of each word
-    own = {
+    so_far = {
         "query_label": f"{LANGUAGE}, the last word",
         "key_label": f"{LANGUAGE} so far",
     }
@@ -311,7 +300,9 @@ def pictures(model, text, english, other):
             query_label="English",
             **of_source,
         ),
-        "decoder": heads(f"decoder_block_{last}/self_attention", before, before, **own),
+        "decoder": heads(
+            f"decoder_block_{last}/self_attention", before, before, **so_far
+        ),
         "cross": heads(
             f"decoder_block_{last}/cross_attention",
             [*wrote, "(end)"],
@@ -321,7 +312,7 @@ def pictures(model, text, english, other):
         ),
     }
     if arguments.json:  # of the last text
-        arguments.json.write_text(json.dumps({"text": text, "layers": kept}), "utf-8")
+        arguments.json.write_text(json.dumps({"text": text, "layers": drawn}), "utf-8")
     return figures
 
 

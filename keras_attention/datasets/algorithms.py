@@ -27,9 +27,9 @@ from keras_attention.datasets.ragged import (
     Range,
     Seed,
     at_least_one,
+    empty_sequences,
     places,
     span,
-    steps_for,
 )
 
 
@@ -73,7 +73,7 @@ def copy(
     random = np.random.default_rng(seed)
     read = random.integers(low, high + 1, count)  # (N,)
     lengths = 2 * read + 1
-    data = _empty(lengths, bits + 1, bits, steps)
+    data = empty_sequences(lengths, bits + 1, bits, steps)
     vectors = random.integers(0, 2, (read.sum(), bits), np.int8)  # all, row by row
     row, place = places(read)
     data["inputs"][row, place, :bits] = vectors
@@ -132,7 +132,7 @@ def repeat_copy(
     read = random.integers(low, high + 1, count)  # (N,)
     times = random.integers(fewest, most + 1, count)  # (N,)
     lengths = read * (times + 1) + 3
-    data = _empty(lengths, bits + 2, bits + 1, steps)
+    data = empty_sequences(lengths, bits + 2, bits + 1, steps)
     vectors = random.integers(0, 2, (read.sum(), bits), np.int8)
     every = np.arange(count)
     row, place = places(read)
@@ -197,7 +197,7 @@ def associative_recall(
         item[same[:, 0], same[:, 1]] = random.integers(
             0, 2, (len(same), item_length, bits), np.int8
         )
-    data = _empty(each * (shown + 2), bits + 2, bits, steps)
+    data = empty_sequences(each * (shown + 2), bits + 2, bits, steps)
     row, place = places(shown)
     data["inputs"][row, each * place, bits] = 1
     vector = np.arange(item_length)
@@ -254,7 +254,7 @@ def priority_sort(
     random = np.random.default_rng(seed)
     read = random.integers(low, high + 1, count)  # (N,)
     written = read if answers is None else np.minimum(read, answers)
-    data = _empty(read + 1 + written, bits + 2, bits, steps)
+    data = empty_sequences(read + 1 + written, bits + 2, bits, steps)
     vectors = random.integers(0, 2, (count, high, bits), np.int8)
     priority = random.uniform(-1, 1, (count, high)).astype(np.float32)
     priority[np.arange(high) >= read[:, None]] = -np.inf  # unused items
@@ -267,19 +267,6 @@ def priority_sort(
     data["targets"][row, read[row] + 1 + place] = vectors[row, order[row, place]]
     data["answer_mask"][row, read[row] + 1 + place] = True
     return data
-
-
-def _empty(
-    lengths: np.ndarray, inputs: int, outputs: int, steps: int | None
-) -> dict[str, np.ndarray]:
-    """Creates arrays of zeros for sequences with the given numbers of steps."""
-    shape = (len(lengths), steps_for(lengths, steps))
-    return {
-        "inputs": np.zeros((*shape, inputs), np.float32),
-        "answer_mask": np.zeros(shape, bool),
-        "targets": np.zeros((*shape, outputs), np.float32),
-        "lengths": lengths.astype(np.int32),
-    }
 
 
 def _equals(item: np.ndarray, asked: np.ndarray) -> np.ndarray:

@@ -21,6 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.datasets import mnist
+from keras_attention.datasets.choices import check_choice
+from keras_attention.datasets.sizes import check_size
 from keras_attention.text.vocabulary import END, START, Vocabulary
 
 RELATIONS = ("left of", "above", "alone")
@@ -221,8 +223,7 @@ def share_on_box(
             "`weights` must be (B, T, rows · columns) and `boxes` (B, T, 4). Received: "
             f"weights.shape={weights.shape}, boxes.shape={boxes.shape}, grid={grid}"
         )
-    if by not in ("touch", "area"):
-        raise ValueError(f"`by` must be 'touch' or 'area'. Received: by={by!r}")
+    check_choice("by", by, ("touch", "area"))
     height, width = (size, size) if isinstance(size, int) else size
     down = _covered(boxes[..., 0], boxes[..., 2], rows, height)  # one number per row
     across = _covered(boxes[..., 1], boxes[..., 3], columns, width)  # one per column
@@ -284,12 +285,8 @@ def _ink(image: np.ndarray, index: int) -> np.ndarray:
 
 
 def _check(count: int, part: str, relations: Sequence[str]) -> None:
-    if not isinstance(count, int) or count < 0:
-        raise ValueError(
-            f"`count` must be a whole number of at least 0. Received: count={count!r}"
-        )
-    if part not in _PARTS:
-        raise ValueError(f"`part` must be 'train' or 'test'. Received: part={part!r}")
+    check_size("count", count, least=0)
+    check_choice("part", part, _PARTS)
     several = not isinstance(relations, str) and len(relations)
     if not several or any(relation not in RELATIONS for relation in relations):
         raise ValueError(

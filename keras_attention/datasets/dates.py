@@ -27,6 +27,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_attention.datasets.choices import check_choice
+from keras_attention.datasets.sizes import check_size
 from keras_attention.datasets.translation import vectors
 from keras_attention.text.vocabulary import Vocabulary
 
@@ -214,14 +216,8 @@ def generate(
         pairs = generate(count=3, seed=7, formats=["slashes", "iso"])
         ```
     """
-    if not isinstance(count, int) or count < 0:
-        raise ValueError(
-            f"`count` must be a whole number of at least 0. Received: count={count!r}"
-        )
-    if split not in tuple(_SPLITS):
-        raise ValueError(
-            f"`split` must be 'train', 'valid' or 'test'. Received: split={split!r}"
-        )
+    check_size("count", count, least=0)
+    check_choice("split", split, _SPLITS)
     names = SEEN if formats is None else _check_formats(formats)
     days = _days(split)
     rng = np.random.default_rng(seed)

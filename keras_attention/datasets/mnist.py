@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.datasets import files
+from keras_attention.datasets.choices import check_choice
 
 # The authors' site no longer works; these two mirrors hold copies of the files.
 _ADDRESS = "https://storage.googleapis.com/cvdf-datasets/mnist/"
@@ -65,10 +66,7 @@ def load(split: str = "test") -> Digits:
             was tried and what to try next.
         DamagedDataError: A file is truncated, altered, or has another format.
     """
-    if split not in tuple(_PREFIXES):
-        raise ValueError(
-            f"`split` must be 'train' or 'test'. Received: split={split!r}"
-        )
+    check_choice("split", split, _PREFIXES)
     names = (f"{_PREFIXES[split]}-{kind}" for kind in ("images-idx3", "labels-idx1"))
     images, labels = (_find(f"{name}-ubyte.gz") for name in names)
     digits = Digits(read_idx(images, 3), read_idx(labels, 1))

@@ -51,3 +51,16 @@ def steps_for(lengths: np.ndarray, steps: int | None) -> int:
             f"Received: steps={steps}"
         )
     return steps
+
+
+def empty_sequences(
+    lengths: np.ndarray, inputs: int, outputs: int, steps: int | None
+) -> dict[str, np.ndarray]:
+    """Creates arrays of zeros for sequences with the given numbers of steps."""
+    shape = (len(lengths), steps_for(lengths, steps))
+    return {
+        "inputs": np.zeros((*shape, inputs), np.float32),
+        "answer_mask": np.zeros(shape, bool),
+        "targets": np.zeros((*shape, outputs), np.float32),
+        "lengths": lengths.astype(np.int32),
+    }

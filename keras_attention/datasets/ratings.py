@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_attention.datasets.ragged import at_least_one
+
 
 class UnknownNameError(KeyError):
     """A user or an item is not in the ratings."""
@@ -104,8 +106,8 @@ class Ratings:
 
     def __getitem__(self, rows: Any) -> Ratings:
         """Selects ratings by indices, a slice or a mask, and keeps all names."""
-        own = (self.user[rows], self.item[rows], self.rating[rows])
-        return Ratings(*own, self.users, self.items, self.scale)
+        columns = (self.user[rows], self.item[rows], self.rating[rows])
+        return Ratings(*columns, self.users, self.items, self.scale)
 
     def split(self, share: float, seed: int = 0) -> tuple[Ratings, Ratings]:
         """Splits the ratings at random into a training and a test set.
@@ -127,10 +129,10 @@ class Ratings:
                 f"`share` must be above 0 and below 1. Received: share={share}"
             )
         order = np.random.default_rng(seed).permutation(len(self))
-        kept = np.zeros(len(self), bool)
+        required = np.zeros(len(self), bool)
         for numbers in (self.user, self.item):
-            kept[order[np.unique(numbers[order], return_index=True)[1]]] = True
-        free = order[~kept[order]]
+            required[order[np.unique(numbers[order], return_index=True)[1]]] = True
+        free = order[~required[order]]
         tested = free[: round(share * len(self))]
         train = np.setdiff1d(np.arange(len(self)), tested)
         return self[train], self[np.sort(tested)]
@@ -143,22 +145,22 @@ class Ratings:
         Raises:
             UnknownNameError: a name is not in the ratings.
         """
-        found = {}
-        for name, given, own in (
+        columns = {}
+        for name, labels, known in (
             ("user", users, self.users),
             ("item", items, self.items),
         ):
-            if given is None:
+            if labels is None:
                 continue
-            table = {one: n for n, one in enumerate(own)}
-            strangers = [one for one in given if one not in table]
+            table = {label: n for n, label in enumerate(known)}
+            strangers = [label for label in labels if label not in table]
             if strangers:
                 raise UnknownNameError(
                     f"No rating names these {name}s, so that a model cannot know them. "
                     f"Received: {name}s with {strangers[:5]}"
                 )
-            found[name] = np.array([table[one] for one in given], "int32")
-        return found
+            columns[name] = np.array([table[label] for label in labels], "int32")
+        return columns
 
 
 class Generated(NamedTuple):
@@ -262,8 +264,7 @@ def histories(
     Raises:
         ValueError: `size` is below 1, or `known` has other users or items.
     """
-    if size < 1:
-        raise ValueError(f"`size` must be at least 1. Received: size={size}")
+    at_least_one(size=size)
     if targets.users != known.users or targets.items != known.items:
         raise ValueError(
             "`targets` and `known` must be of the same users and items. Received: "
@@ -274,18 +275,18 @@ def histories(
     order = np.argsort(known.user, kind="stable")
     bounds = np.searchsorted(known.user[order], np.arange(len(known.users) + 1))
     history = np.zeros((len(targets), size), "int32")
-    given = np.zeros((len(targets), size), "float32")
+    ratings = np.zeros((len(targets), size), "float32")
     is_filled = np.zeros((len(targets), size), bool)
     for n, (user, item) in enumerate(zip(targets.user, targets.item)):
         rows = order[bounds[user] : bounds[user + 1]]
         rows = rng.permutation(rows[known.item[rows] != item])[:size]
         history[n, : len(rows)] = known.item[rows]
-        given[n, : len(rows)] = known.rating[rows]
+        ratings[n, : len(rows)] = known.rating[rows]
         is_filled[n, : len(rows)] = True
     return {
         "item": targets.item,
         "history": history,
-        "history_ratings": given,
+        "history_ratings": ratings,
         "history_mask": is_filled,
     }
 

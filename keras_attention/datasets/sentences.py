@@ -18,6 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.datasets import files
+from keras_attention.datasets.choices import check_choice
+from keras_attention.datasets.ragged import at_least_one
 from keras_attention.datasets.triples.knowledge import read_lines
 from keras_attention.text.vocabulary import PADDING, Vocabulary, tokenize
 
@@ -115,13 +117,8 @@ def load(
         train = load("sst2", "train")
         ```
     """
-    if name != "sst2":
-        raise ValueError(f"`name` must be 'sst2'. Received: name={name!r}")
-    if split not in tuple(_SST2_FILES):
-        raise ValueError(
-            f"`split` of sst2 must be one of {', '.join(_SST2_FILES)}. "
-            f"Received: split={split!r}"
-        )
+    check_choice("name", name, ("sst2",))
+    check_choice("split", split, _SST2_FILES, f"one of {', '.join(_SST2_FILES)}")
     if path is None:
         sha256, size = _SST2_FILES[split]
         path = files.find(
@@ -154,7 +151,7 @@ def read_tabbed(path: str | os.PathLike[str]) -> list[Sentence]:
         mine = read_tabbed("reviews.tsv")
         ```
     """
-    found = []
+    sentences = []
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
@@ -165,8 +162,8 @@ def read_tabbed(path: str | os.PathLike[str]) -> list[Sentence]:
                 f"{path}, line {number}: must be a text, a tab and a whole number from "
                 f"0 on. Received: {line!r}"
             )
-        found.append(Sentence(text, category))
-    return found
+        sentences.append(Sentence(text, category))
+    return sentences
 
 
 def vectorize(
@@ -199,14 +196,14 @@ def vectorize(
     sentences = list(sentences)
     if not sentences:
         raise ValueError("`sentences` must hold at least one. Received: sentences=[]")
-    if length is not None and length < 1:
-        raise ValueError(f"`length` must be at least 1. Received: length={length}")
+    if length is not None:
+        at_least_one(length=length)
     rows = [_encode(vocabulary, i, text) for i, (text, _) in enumerate(sentences)]
     longest = max(map(len, rows))
     tokens = np.full((len(rows), length or longest), PADDING, np.int32)  # (N, T)
     for line, row in zip(tokens, rows):
-        kept = row[: tokens.shape[1]]
-        line[: len(kept)] = kept
+        words = row[: tokens.shape[1]]
+        line[: len(words)] = words
     labels = np.array([label for _, label in sentences], np.int32)  # (N,)
     return Vectors({"tokens": tokens}, labels)
 

@@ -27,6 +27,8 @@ from keras_attention.datasets.babi.simulator.world import (
     World,
     say,
 )
+from keras_attention.datasets.choices import check_choice
+from keras_attention.datasets.sizes import check_size
 
 _ROOMS = PLACES[:5]
 _KINDS = {
@@ -108,20 +110,13 @@ def simulate(
 
 
 def _check(count: int, difficulty: int, questions: str) -> None:
-    if not isinstance(count, int) or count < 0:
-        raise ValueError(
-            f"`count` must be a whole number of at least 0. Received: count={count!r}"
-        )
+    check_size("count", count, least=0)
     if not isinstance(difficulty, int) or not 1 <= difficulty <= _HARDEST:
         raise ValueError(
             f"`difficulty` must be a whole number from 1 to {_HARDEST}. "
             f"Received: difficulty={difficulty!r}"
         )
-    if questions not in tuple(_KINDS):
-        raise ValueError(
-            f"`questions` must be one of {list(_KINDS)}. "
-            f"Received: questions={questions!r}"
-        )
+    check_choice("questions", questions, _KINDS, f"one of {list(_KINDS)}")
 
 
 class _Known(NamedTuple):
@@ -160,7 +155,7 @@ class _Notes:
 
     def known(self) -> list[_Known]:
         """Returns all that a question may ask for."""
-        found = [
+        askable = [
             _Known("actor", person, room, (fact,))
             for person, (fact, room) in self.moves.items()
         ]
@@ -171,10 +166,10 @@ class _Notes:
                 move = self.left.get(name)
             if move is not None:
                 fact, room = move
-                found.append(_Known("object", name, room, (self.events[name], fact)))
+                askable.append(_Known("object", name, room, (self.events[name], fact)))
         for (person, later), (new, old, room) in self.before.items():
-            found.append(_Known("before", person, room, (new, old), later))
-        return found
+            askable.append(_Known("before", person, room, (new, old), later))
+        return askable
 
 
 class _Asker:

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import json
 import pathlib
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from keras_attention.explore.gradio import gradio_or_error
-from keras_attention.explore.tabs import (
-    hopfield,
-    memory,
-    own_model,
-    sentence,
-    story,
-    temperature,
-    translation,
-)
+from keras_attention.explore.tabs import forms, hopfield, own_model
 from keras_attention.explore.worker import Worker
 from keras_attention.visualization.html import template as html_template
 
-TABS = (
-    ("Story", story),
-    ("Sentence", sentence),
-    ("Translation", translation),
-    ("Hopfield", hopfield),
-    ("Memory", memory),
-    ("Softmax", temperature),
+TABS: tuple[tuple[str, Callable[..., Any]], ...] = (
+    ("Story", forms.STORY.tab),
+    ("Sentence", forms.SENTENCE.tab),
+    ("Translation", forms.TRANSLATION.tab),
+    ("Hopfield", hopfield.tab),
+    ("Memory", forms.MEMORY.tab),
+    ("Softmax", forms.SOFTMAX.tab),
 )
 INTRO = (
     "# Look inside attention\n"
@@ -51,15 +44,14 @@ def build(worker: Worker, model: pathlib.Path | None = None) -> Any:
     with gr.Blocks(title="keras_attention", analytics_enabled=False) as blocks:
         gr.Markdown(INTRO)
         with gr.Tabs():
-            views = [(name, view.tab) for name, view in TABS]
+            tabs = [*TABS]
             if model is not None:
-                own = partial(
-                    own_model.tab, path=model, described=worker.describe(model)
-                )
-                views.insert(0, ("Your model", own))
-            for number, (name, add) in enumerate(views):
+                described = worker.describe(model)
+                add = partial(own_model.tab, path=model, described=described)
+                tabs.insert(0, ("Your model", add))
+            for number, (name, add) in enumerate(tabs):
                 with gr.Tab(name) as tab:
-                    first, given, output = add(gr, worker.show)
+                    first, inputs, output = add(gr, worker.show)
                 # The first view is computed when the page opens, the others when
                 # their tabs do. The first one waits for the networks, which the page
                 # says in place of Gradio's clock.
@@ -67,9 +59,9 @@ def build(worker: Worker, model: pathlib.Path | None = None) -> Any:
                 if number == 0:
                     output.value = LOADING
                     hidden = {"show_progress": "hidden", "queue": False, **private}
-                    blocks.load(first, given, output, **hidden)
+                    blocks.load(first, inputs, output, **hidden)
                 else:
-                    tab.select(first, given, output, **private)
+                    tab.select(first, inputs, output, **private)
     return blocks
 
 

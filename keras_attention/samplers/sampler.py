@@ -166,25 +166,38 @@ class Sampler(abc.ABC):
         return cls(**config)
 
 
-class Chance:
-    """The source of a sampler's random numbers, with KerasHub's `seed` argument.
+class StochasticSampler(Sampler):
+    """Samples one token after another with random numbers. Abstract base class.
+
+    Subclasses implement `choose`.
 
     Args:
+        temperature: τ, above 0, by which `choose` divides the logits.
         seed: an integer, or None for a random seed.
     """
 
-    def __init__(self, seed: int | None) -> None:
+    def __init__(self, temperature: float, seed: int | None) -> None:
+        self.temperature = above_zero("temperature", temperature)
+        self.seed = seed
         self.generator = keras.random.SeedGenerator(seed)
 
-    def draw(self, batch: Any, length: Any, seed: int | None) -> Tensor:
-        """Samples the random numbers of one call; see `Sampler.draw`."""
+    @abc.abstractmethod
+    def choose(self, logits: Tensor, uniforms: Tensor) -> Tensor:
+        """Returns a token for each row, (B,), by logits (B, V) and numbers (B,)."""
+
+    def search(self, request: Request) -> Tensor:
+        return one_by_one(request, self.choose)
+
+    def draw(self, batch: Any, length: Any, seed: int | None = None) -> Tensor:
         source = self.generator if seed is None else seed
         return kernels.uniform((batch, length), source)
 
     @property
     def variables(self) -> list:
-        """The state of the seed generator."""
         return [self.generator.state]
+
+    def get_config(self) -> dict[str, Any]:
+        return {"temperature": self.temperature, "seed": self.seed}
 
 
 def one_by_one(
@@ -220,24 +233,24 @@ def _keep_given(
     request: Request, index: Any, token: Tensor, finished: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Returns the tokens to write and the finished rows."""
-    kept: list[Tensor] = [finished] if request.stop_tokens else []
+    fixed: list[Tensor] = [finished] if request.stop_tokens else []
     ends = is_one_of(token, request.stop_tokens) if request.stop_tokens else None
     if request.mask is not None:
-        given = decoding.read(request.mask, index)
-        kept.append(given)
-        ends = None if ends is None else ops.logical_and(ends, ops.logical_not(given))
-    if kept:
-        is_fixed = kept[0] if len(kept) == 1 else ops.logical_or(*kept)
+        known = decoding.read(request.mask, index)
+        fixed.append(known)
+        ends = None if ends is None else ops.logical_and(ends, ops.logical_not(known))
+    if fixed:
+        is_fixed = fixed[0] if len(fixed) == 1 else ops.logical_or(*fixed)
         token = ops.where(is_fixed, decoding.read(request.prompt, index), token)
     return token, finished if ends is None else ops.logical_or(finished, ends)
 
 
 def is_one_of(tokens: Tensor, wanted: tuple[int, ...]) -> Tensor:
     """Returns whether each token is one of the given static tokens."""
-    found = ops.zeros_like(tokens, dtype="bool")
+    is_wanted = ops.zeros_like(tokens, dtype="bool")
     for token in wanted:
-        found = ops.logical_or(found, ops.equal(tokens, token))
-    return found
+        is_wanted = ops.logical_or(is_wanted, ops.equal(tokens, token))
+    return is_wanted
 
 
 def above_zero(name: str, value: float, most: float = float("inf")) -> float:
@@ -289,8 +302,8 @@ def _checked(next: Callable, stop_token_ids: Any) -> Next:
     def checked(
         prompt: Tensor, cache: Structure, index: Any, static: Structure
     ) -> tuple[Tensor, Structure]:
-        more = () if static is None else (static,)
-        logits, _, cache = next(prompt, cache, index, *more)
+        extra = () if static is None else (static,)
+        logits, _, cache = next(prompt, cache, index, *extra)
         if len(logits.shape) != 2:
             raise ValueError(
                 "`next` must return logits of shape (batch, vocabulary). "

@@ -11,20 +11,14 @@ from keras import ops
 
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.samplers.sampler import (
-    Chance,
-    Request,
-    Sampler,
-    above_zero,
-    one_by_one,
-)
+from keras_attention.samplers.sampler import StochasticSampler
 from keras_attention.samplers.truncation import draw_best
 
 Tensor = Any
 
 
 @export
-class TopKSampler(Sampler):
+class TopKSampler(StochasticSampler):
     """Samples the next token from the k most probable tokens.
 
     The probabilities of these tokens are renormalized. For call arguments and return
@@ -46,23 +40,11 @@ class TopKSampler(Sampler):
         self, k: int = 5, temperature: float = 1.0, seed: int | None = None
     ) -> None:
         self.k = positive("k", k)
-        self.temperature = above_zero("temperature", temperature)
-        self.seed = seed
-        self.chance = Chance(seed)
+        super().__init__(temperature, seed)
 
-    def search(self, request: Request) -> Tensor:
-        return one_by_one(request, self._choose)
-
-    def _choose(self, logits: Tensor, uniforms: Tensor) -> Tensor:
+    def choose(self, logits: Tensor, uniforms: Tensor) -> Tensor:
         best, words = ops.top_k(logits, min(self.k, logits.shape[-1]))  # (B, ·)
         return draw_best(best / self.temperature, words, uniforms)
 
-    def draw(self, batch: Any, length: Any, seed: int | None = None) -> Tensor:
-        return self.chance.draw(batch, length, seed)
-
-    @property
-    def variables(self) -> list:
-        return self.chance.variables
-
     def get_config(self) -> dict[str, Any]:
-        return {"k": self.k, "temperature": self.temperature, "seed": self.seed}
+        return {"k": self.k, **super().get_config()}

@@ -13,20 +13,14 @@ from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.numerics import normalizers
 from keras_attention.ops.sequence import decoding
-from keras_attention.samplers.sampler import (
-    Chance,
-    Request,
-    Sampler,
-    above_zero,
-    one_by_one,
-)
+from keras_attention.samplers.sampler import StochasticSampler, above_zero
 from keras_attention.samplers.truncation import word_at
 
 Tensor = Any
 
 
 @export
-class TopPSampler(Sampler):
+class TopPSampler(StochasticSampler):
     """Samples the next token from the fewest tokens with a total probability of p.
 
     The nucleus contains the most probable tokens, as many as are needed for a total
@@ -58,31 +52,14 @@ class TopPSampler(Sampler):
     ) -> None:
         self.p = above_zero("p", p, most=1)
         self.k = None if k is None else positive("k", k)
-        self.temperature = above_zero("temperature", temperature)
-        self.seed = seed
-        self.chance = Chance(seed)
+        super().__init__(temperature, seed)
 
-    def search(self, request: Request) -> Tensor:
-        return one_by_one(request, self._choose)
-
-    def _choose(self, logits: Tensor, uniforms: Tensor) -> Tensor:
+    def choose(self, logits: Tensor, uniforms: Tensor) -> Tensor:
         chances = normalizers.softmax(logits / self.temperature)  # (B, V)
         if self.k is None:
             return decoding.draw(decoding.nucleus(chances, self.p), uniforms)
         best, words = ops.top_k(chances, min(self.k, logits.shape[-1]))  # (B, ·)
         return word_at(words, decoding.draw(decoding.nucleus(best, self.p), uniforms))
 
-    def draw(self, batch: Any, length: Any, seed: int | None = None) -> Tensor:
-        return self.chance.draw(batch, length, seed)
-
-    @property
-    def variables(self) -> list:
-        return self.chance.variables
-
     def get_config(self) -> dict[str, Any]:
-        return {
-            "p": self.p,
-            "k": self.k,
-            "temperature": self.temperature,
-            "seed": self.seed,
-        }
+        return {"p": self.p, "k": self.k, **super().get_config()}

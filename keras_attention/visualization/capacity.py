@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from keras_attention.visualization.table import matplotlib_or_error
+from keras_attention.visualization.sheet import COLORS, Figure, new_plot
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_COLORS = ("#1f5fa8", "#c4491d", "#2f8f4e", "#7a4fa3")
 _SIZE = (7.2, 4.4)  # inches
 
 
@@ -49,20 +45,15 @@ def plot_capacity(
     """
     if not series:
         raise ValueError("`series` must hold at least one memory. Received: none")
-    _, canvas, figure_class = matplotlib_or_error()
-    figure = figure_class(
-        figsize=_SIZE, dpi=120, facecolor="white", layout="constrained"
-    )
-    canvas(figure)
-    ax = figure.add_subplot()
+    figure, ax = new_plot(*_SIZE, title)
     ax.set_xscale("log")
     ax.set_yscale("log")
-    for n, one in enumerate(series):
-        color = _COLORS[n % len(_COLORS)]
-        if "curve_x" in one:
-            ax.plot(*_pair(one, "curve_x", "curve_y"), color=color, linewidth=1.2)
-        x, y = _pair(one, "x", "y")
-        error = np.asarray(one.get("error", np.zeros_like(y)), float)
+    for n, points in enumerate(series):
+        color = COLORS[n % len(COLORS)]
+        if "curve_x" in points:
+            ax.plot(*_pair(points, "curve_x", "curve_y"), color=color, linewidth=1.2)
+        x, y = _pair(points, "x", "y")
+        error = np.asarray(points.get("error", np.zeros_like(y)), float)
         positive = y > 0
         ax.errorbar(
             x[positive],
@@ -71,12 +62,10 @@ def plot_capacity(
             fmt="o",
             markersize=4.5,
             color=color,
-            label=one["name"],
+            label=points["name"],
         )
     ax.set_xlabel(x_label)
     ax.set_ylabel(y_label)
-    if title is not None:
-        ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
     ax.grid(True, which="major", color="#dddddd", linewidth=0.6)
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     return figure
@@ -90,11 +79,11 @@ def yerror(y: np.ndarray, error: np.ndarray) -> np.ndarray:
     return np.stack([np.minimum(error, 0.9 * y), error])
 
 
-def _pair(one: Mapping[str, Any], *names: str) -> tuple[np.ndarray, np.ndarray]:
-    x, y = (np.asarray(one[name], float) for name in names)
+def _pair(points: Mapping[str, Any], *names: str) -> tuple[np.ndarray, np.ndarray]:
+    x, y = (np.asarray(points[name], float) for name in names)
     if x.ndim != 1 or x.shape != y.shape:
         raise ValueError(
             f"`{names[0]}` and `{names[1]}` of a series must have one length. "
-            f"Received: shapes {x.shape} and {y.shape} of {one.get('name')!r}"
+            f"Received: shapes {x.shape} and {y.shape} of {points.get('name')!r}"
         )
     return x, y

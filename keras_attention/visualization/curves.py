@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from keras_attention.visualization.table import matplotlib_or_error
+from keras_attention.visualization.sheet import COLORS, Figure, new_plot
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_COLORS = ("#1f5fa8", "#c4491d", "#2f8f4e", "#7a4fa3")
 _SIZE = (7.2, 4.4)  # inches
 
 
@@ -49,22 +45,17 @@ def plot_curves(
     """
     if not series:
         raise ValueError("`series` must hold at least one curve. Received: none")
-    curves = [_checked(one) for one in series]
-    _, canvas, figure_class = matplotlib_or_error()
-    figure = figure_class(
-        figsize=_SIZE, dpi=120, facecolor="white", layout="constrained"
-    )
-    canvas(figure)
-    ax = figure.add_subplot()
+    curves = [_checked(curve) for curve in series]
+    figure, ax = new_plot(*_SIZE, title)
     ax.set_xscale("log", base=2)
-    color = iter(_COLORS * len(curves))
-    for one, (x, y, low, high) in zip(series, curves):
-        if len(y) > 1 and np.ptp(y) == 0 and "low" not in one:
-            ax.plot(x, y, color="#777777", linestyle=":", label=one["name"])
+    color = iter(COLORS * len(curves))
+    for curve, (x, y, low, high) in zip(series, curves):
+        if len(y) > 1 and np.ptp(y) == 0 and "low" not in curve:
+            ax.plot(x, y, color="#777777", linestyle=":", label=curve["name"])
             continue
-        own = next(color)
-        ax.plot(x, y, color=own, marker="o", markersize=4.5, label=one["name"])
-        ax.fill_between(x, low, high, color=own, alpha=0.18, linewidth=0)
+        shade = next(color)
+        ax.plot(x, y, color=shade, marker="o", markersize=4.5, label=curve["name"])
+        ax.fill_between(x, low, high, color=shade, alpha=0.18, linewidth=0)
     sizes = sorted({size for x, *_ in curves for size in x})
     ax.set_xticks(sizes, [f"{size:g}" for size in sizes])
     ax.minorticks_off()
@@ -72,18 +63,16 @@ def plot_curves(
     ax.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
     ax.set_xlabel(x_label)
     ax.set_ylabel(y_label)
-    if title is not None:
-        ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
     ax.grid(True, which="major", color="#dddddd", linewidth=0.6)
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     return figure
 
 
-def _checked(one: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
+def _checked(curve: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
     """Checks a series; returns x, y and the two bounds of the band, each (N,)."""
-    x, y = (np.asarray(one[name], float) for name in ("x", "y"))
-    low, high = (np.asarray(one.get(name, y), float) for name in ("low", "high"))
-    name = one.get("name")
+    x, y = (np.asarray(curve[name], float) for name in ("x", "y"))
+    low, high = (np.asarray(curve.get(name, y), float) for name in ("low", "high"))
+    name = curve.get("name")
     if x.ndim != 1 or not x.size or not x.shape == y.shape == low.shape == high.shape:
         raise ValueError(
             "`x`, `y`, `low` and `high` of a series must have one length. Received: "

@@ -1,22 +1,18 @@
 """Figures of Hopfield retrievals: states at each step and their energy.
 
-Lengths are in inches, font sizes in points. As in `table`, the figure is a plain
-`matplotlib.figure.Figure`. Shapes: N retrievals, K steps.
+Lengths are in inches, font sizes in points. Shapes: N retrievals, K steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from keras_attention.visualization.table import matplotlib_or_error
+from keras_attention.visualization.sheet import COLORS, Figure, new_figure
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_COLORS = ("#1f5fa8", "#c4491d", "#2f8f4e", "#7a4fa3", "#a8871f", "#5f5f5f")
+_COLORS = (*COLORS, "#a8871f", "#5f5f5f")
 _STYLES = ("-", "--", "-.", ":")
 _SIDE = 1.05  # longer side of a panel
 _LABEL = 1.75  # label area left of a row
@@ -98,17 +94,11 @@ def plot_energy(
             f"Received: names={names!r}"
         )
     steps = _steps(shown, states.shape[1])
-    _, canvas, figure_class = matplotlib_or_error()
     across = len(steps) + (targets is not None)
     panel = [_SIDE * n / max(states.shape[2:]) for n in states.shape[2:]]
     height, width = len(states) * (panel[0] + 0.4), across * (panel[1] + 0.2) + _LABEL
-    figure = figure_class(
-        figsize=(max(width, 6.4), height + _CURVES + 0.9),
-        dpi=120,
-        facecolor="white",
-        layout="constrained",
-    )
-    canvas(figure)
+    size = max(width, 6.4), height + _CURVES + 0.9
+    figure = new_figure(*size, "constrained")
     if title is not None:
         figure.suptitle(title, size=11, weight="bold", parse_math=False)
     above, below = figure.subfigures(2, 1, height_ratios=(height, _CURVES + 0.5))
@@ -237,13 +227,13 @@ def _along(name: str, values: Any, states: np.ndarray) -> np.ndarray:
 
 def _targets(targets: Any, states: np.ndarray) -> np.ndarray:
     array = _finite("targets", targets)
-    one = (len(states), *states.shape[2:])
-    if array.shape not in (one, one[1:]):
+    shape = (len(states), *states.shape[2:])
+    if array.shape not in (shape, shape[1:]):
         raise ValueError(
-            f"`targets` must be {one}, or {one[1:]} for all. "
+            f"`targets` must be {shape}, or {shape[1:]} for all. "
             f"Received: targets.shape={array.shape}"
         )
-    return np.broadcast_to(array, one)
+    return np.broadcast_to(array, shape)
 
 
 def _steps(shown: Sequence[int] | None, count: int) -> list[int]:

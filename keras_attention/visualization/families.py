@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from keras_attention.visualization.table import _INK, matplotlib_or_error
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keras_attention.visualization.sheet import INK, Figure, new_plot
 
 Relation = tuple[str, str, str]  # a person, a basic relation, and the relative
 
@@ -71,18 +68,10 @@ def plot_family(
         raise ValueError(
             f"`answer` must be a member of the family. Received: {answer=}"
         )
-    _, canvas, figure_class = matplotlib_or_error()
     at = _positions(levels, relations)
     across = max(x for x, _ in at.values()) + 1
     height = max(levels.values()) - min(levels.values()) + 1
-    figure = figure_class(
-        figsize=(max(across * _COLUMN, 4.0), height * _ROW + 0.4),
-        dpi=120,
-        facecolor="white",
-        layout="constrained",
-    )
-    canvas(figure)
-    ax = figure.add_subplot()
+    figure, ax = new_plot(max(across * _COLUMN, 4.0), height * _ROW + 0.4, title)
     ax.set_axis_off()
     ax.set(xlim=(-0.7, across - 0.3), ylim=(min(levels.values()) - 0.5,
                                             max(levels.values()) + 0.5))  # fmt: skip
@@ -109,10 +98,8 @@ def plot_family(
             "edgecolor": frame,
             "linewidth": 2.5 if name == answer else 0.8,
         }
-        ax.text(*position, name, ha="center", va="center", fontsize=9, color=_INK,
+        ax.text(*position, name, ha="center", va="center", fontsize=9, color=INK,
                 zorder=5, bbox=box, parse_math=False)  # fmt: skip
-    if title is not None:
-        ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
     return figure
 
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_attention.visualization.table import matplotlib_or_error
+from keras_attention.visualization.sheet import COLORS, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_COLORS = ("#1f5fa8", "#c4491d", "#2f8f4e", "#7a4fa3")
 _STYLES = (("o", "-"), ("s", "--"), ("^", ":"))
 _SIZE = (9.6, 4.6)  # inches
 _SLOPES = (
@@ -72,12 +71,8 @@ def plot_growth(
     """
     if not series:
         raise ValueError("`series` must hold at least one curve. Received: none")
-    curves = [_checked(one) for one in series]
-    _, canvas, figure_class = matplotlib_or_error()
-    figure = figure_class(
-        figsize=_SIZE, dpi=120, facecolor="white", layout="constrained"
-    )
-    canvas(figure)
+    curves = [_checked(entry) for entry in series]
+    figure = new_figure(*_SIZE, "constrained")
     panels = figure.subplots(1, 2)
     styles = list(_looks(series))
     for ax, which, units, name in (
@@ -86,9 +81,9 @@ def plot_growth(
     ):
         ax.set_xscale("log")
         ax.set_yscale("log")
-        for one, curve, style in zip(series, curves, styles):
+        for entry, curve, style in zip(series, curves, styles):
             shown = curve[which] > 0
-            label = one["name"] if which == 1 else None
+            label = entry["name"] if which == 1 else None
             ax.plot(curve[0][shown], curve[which][shown], label=label, **style)
         _draw_guides(ax)
         _label_axes(ax, sorted({size for curve in curves for size in curve[0]}), units)
@@ -109,14 +104,16 @@ def plot_growth(
 
 def _looks(series: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Returns colour, marker and line of each curve: a colour per group."""
-    groups = list(dict.fromkeys(one.get("group", n) for n, one in enumerate(series)))
+    groups = list(
+        dict.fromkeys(entry.get("group", n) for n, entry in enumerate(series))
+    )
     used = dict.fromkeys(groups, 0)
     looks = []
-    for n, one in enumerate(series):
-        group = one.get("group", n)
+    for n, entry in enumerate(series):
+        group = entry.get("group", n)
         marker, line = _STYLES[used[group] % len(_STYLES)]
         used[group] += 1
-        color = _COLORS[groups.index(group) % len(_COLORS)]
+        color = COLORS[groups.index(group) % len(COLORS)]
         looks.append(
             {"color": color, "marker": marker, "linestyle": line, "markersize": 4.5}
         )
@@ -152,11 +149,11 @@ def _label_axes(ax: Axes, sizes: Sequence[float], units: Any) -> None:
     """Writes sizes and values as plain numbers, at most seven sizes."""
     ax.grid(True, which="major", color="#dddddd", linewidth=0.6)
     spread = np.log(sizes[-1] / sizes[0]) if len(sizes) > 1 else 0.0
-    kept: list[float] = []
+    labelled: list[float] = []
     for size in reversed(sizes):  # not closer than a seventh of the axis
-        if not kept or np.log(kept[-1] / size) >= spread / 7:
-            kept.append(size)
-    ax.set_xticks(kept, [f"{size:,.0f}" for size in kept], fontsize=8)
+        if not labelled or np.log(labelled[-1] / size) >= spread / 7:
+            labelled.append(size)
+    ax.set_xticks(labelled, [f"{size:,.0f}" for size in labelled], fontsize=8)
     ax.minorticks_off()
     ax.yaxis.set_major_formatter(lambda value, _: _with_unit(value, units))
     ax.tick_params(axis="y", labelsize=8)
@@ -171,10 +168,10 @@ def _with_unit(value: float, units: Sequence[tuple[float, str]]) -> str:
     return f"{value / size:g} {name}"
 
 
-def _checked(one: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
+def _checked(entry: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
     """Checks a series; returns x, seconds and bytes, each (N,)."""
-    x, *values = (np.asarray(one[key], float) for key in ("x", "seconds", "bytes"))
-    name = one.get("name")
+    x, *values = (np.asarray(entry[key], float) for key in ("x", "seconds", "bytes"))
+    name = entry.get("name")
     if x.ndim != 1 or not x.size or any(part.shape != x.shape for part in values):
         raise ValueError(
             "`x`, `seconds` and `bytes` of a series must have one length. Received: "

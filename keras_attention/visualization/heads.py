@@ -1,13 +1,12 @@
 """Attention weights of several heads, side by side.
 
-Lengths are in inches, font sizes in points. As in `table`, the figure is a plain
-`matplotlib.figure.Figure`. Shapes: H heads, T queries, S keys.
+Lengths are in inches, font sizes in points. Shapes: H heads, T queries, S keys.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,18 +16,16 @@ from keras_attention.visualization.plots import (
     _check_weights,
     _note_left_out,
 )
-from keras_attention.visualization.table import (
-    _COLORMAP,
-    _GRID,
-    _INK,
-    _MUTED,
-    _NOTE_SIZE,
-    _width,
-    matplotlib_or_error,
+from keras_attention.visualization.sheet import (
+    GRID,
+    INK,
+    MUTED,
+    NOTE_SIZE,
+    Figure,
+    Sheet,
+    text_width,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keras_attention.visualization.table import COLORMAP
 
 _CELL = 0.24  # one weight
 _PAD = 0.15  # around the figure and its labels
@@ -130,51 +127,34 @@ def _draw(
     notes: list[str],
 ) -> Figure:
     """Draws the panels in a figure of the right size."""
-    _, canvas, figure_class = matplotlib_or_error()
     heads, length, keys = weights.shape
-    left = max(_width(text, _TEXT) for text in rows) + 0.1
-    top = max(_width(text, _TEXT) for text in columns) + 0.1
-    width = max(keys * _CELL, *(_width(text, _TEXT, True) for text in titles))
+    left = max(text_width(text, _TEXT) for text in rows) + 0.1
+    top = max(text_width(text, _TEXT) for text in columns) + 0.1
+    width = max(keys * _CELL, *(text_width(text, _TEXT, True) for text in titles))
     height = length * _CELL
     across = min(_MOST, heads)
     down = -(-heads // across)
-    least = [_width(text, _TEXT, True) for text in heading]
-    least += [_width(text, _NOTE_SIZE) for text in notes]
+    least = [text_width(text, _TEXT, True) for text in heading]
+    least += [text_width(text, NOTE_SIZE) for text in notes]
     total_width = max(across * (left + width + _PAD), *least) + 2 * _PAD
     above = _PAD + _LINE * len(heading)
     panel = _LINE + top + height + _PAD
     total_height = above + down * panel + _LINE * len(notes) + _PAD / 2
-    figure = figure_class(
-        figsize=(total_width, total_height), dpi=120, facecolor="white"
-    )
-    canvas(figure)
-
-    def write(x: float, y: float, text: str, **style: Any) -> None:
-        """Writes text at an offset in inches from the upper left corner."""
-        place = (x / total_width, 1 - y / total_height)
-        figure.text(*place, text, va="top", parse_math=False, **style)
-
+    sheet = Sheet(total_width, total_height)
+    bold = {"size": _TEXT, "weight": "bold", "color": INK}
     for n, line in enumerate(heading):
-        write(_PAD, _PAD + n * _LINE, line, size=_TEXT, weight="bold", color=_INK)
+        sheet.write(_PAD, _PAD + n * _LINE, line, **bold)
     for head in range(heads):
         row, column = divmod(head, across)
         x = _PAD + column * (left + width + _PAD) + left
         y = above + row * panel
-        write(x, y, titles[head], size=_TEXT, weight="bold", color=_INK)
-        bottom = total_height - y - _LINE - top - height
-        ax = figure.add_axes(
-            (
-                x / total_width,
-                bottom / total_height,
-                keys * _CELL / total_width,
-                height / total_height,
-            )
-        )
+        sheet.write(x, y, titles[head], **bold)
+        ax = sheet.axes(x, y + _LINE + top, keys * _CELL, height)
         _draw_head(ax, weights[head], rows, columns)
     for n, note in enumerate(notes):
         y = above + down * panel + n * _LINE
-        write(_PAD, y, note, size=_NOTE_SIZE, color=_MUTED)
-    return figure
+        sheet.write(_PAD, y, note, size=NOTE_SIZE, color=MUTED)
+    return sheet.figure
 
 
 def _draw_head(
@@ -182,13 +162,13 @@ def _draw_head(
 ) -> None:
     length, keys = weights.shape
     ax.pcolormesh(
-        weights, cmap=_COLORMAP, vmin=0.0, vmax=1.0, edgecolors=_GRID, linewidth=0.5
+        weights, cmap=COLORMAP, vmin=0.0, vmax=1.0, edgecolors=GRID, linewidth=0.5
     )
     ax.set_xlim(0, keys)
     ax.set_ylim(length, 0)
     for spine in ax.spines.values():
-        spine.set_color(_GRID)
-    style = {"size": _TEXT, "color": _INK, "parse_math": False}
+        spine.set_color(GRID)
+    style = {"size": _TEXT, "color": INK, "parse_math": False}
     ax.set_yticks(np.arange(length) + 0.5, rows, **style)
     ax.set_xticks(np.arange(keys) + 0.5, columns, rotation=90, **style)
     ax.xaxis.tick_top()

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from keras_attention.visualization.memory import _READ, _check_trace, origins
 from keras_attention.visualization.memory_panels import Panel, draw_panels
 from keras_attention.visualization.plots import _captions, _check_texts
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keras_attention.visualization.sheet import Figure
 
 
 def plot_lookups(

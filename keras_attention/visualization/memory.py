@@ -1,22 +1,19 @@
 """Figures of memory traces: written slots and the heads that read them later.
 
-Lengths are in inches, font sizes in points. As in `table`, the figure is a plain
-`matplotlib.figure.Figure`. Shapes: T steps, M memory slots, W word width, R read heads,
-H write heads, P panels.
+Lengths are in inches, font sizes in points. Shapes: T steps, M memory slots, W word
+width, R read heads, H write heads, P panels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_attention.visualization.memory_panels import _VALUE, Panel, draw_panels
 from keras_attention.visualization.plots import _captions, _check_texts
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keras_attention.visualization.sheet import Figure
 
 _MOST = 40  # maximum number of rows for an input, an output or a word
 _SEEN = 0.1  # minimum weight of a row
@@ -110,27 +107,27 @@ def plot_memory(
 
 
 def _check_values(name: str, values: Any) -> np.ndarray:
-    found = np.asarray(values, dtype="float64")
-    if found.ndim != 2 or 0 in found.shape or not np.isfinite(found).all():
+    array = np.asarray(values, dtype="float64")
+    if array.ndim != 2 or 0 in array.shape or not np.isfinite(array).all():
         raise ValueError(
             f"`{name}` must be a finite array (T, width), of one sample. "
-            f"Received: {name}.shape={found.shape}"
+            f"Received: {name}.shape={array.shape}"
         )
-    return found
+    return array
 
 
 def _check_trace(trace: Any, sample: int, length: int | None) -> _Sample:
     """Checks a trace; returns the first `length` steps of one sample, as float64."""
     weights = []
     for name in ("write_weights", "read_weights", "memory"):
-        found = np.asarray(getattr(trace, name, ()), dtype="float64")
-        if found.ndim != 4 or 0 in found.shape:
+        array = np.asarray(getattr(trace, name, ()), dtype="float64")
+        if array.ndim != 4 or 0 in array.shape:
             raise ValueError(
                 "`trace` must be what `DNC.trace` returns, with memory (B, T, M, W) "
                 "and write_weights and read_weights (B, T, heads, M). Received: "
-                f"trace.{name}.shape={found.shape}"
+                f"trace.{name}.shape={array.shape}"
             )
-        weights.append(found)
+        weights.append(array)
     batch, steps = weights[-1].shape[:2]
     if not -batch <= sample < batch:
         raise ValueError(
@@ -141,17 +138,17 @@ def _check_trace(trace: Any, sample: int, length: int | None) -> _Sample:
             "`inputs` and `outputs` must have at most as many steps as `trace`. "
             f"Received: {length} of {steps}"
         )
-    one: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name in _Sample._fields:
         field = getattr(trace, name, None)
         if field is None or isinstance(field, tuple):  # the cell has no such array
-            one[name] = None
+            fields[name] = None
             continue
-        found = np.asarray(field, dtype="float64")
-        _check_shape(name, found.shape, weights[-1].shape[:3])
-        _check_range(name, found[sample], bounded=name != "memory")
-        one[name] = found[sample][:length]
-    return _Sample(**one)
+        array = np.asarray(field, dtype="float64")
+        _check_shape(name, array.shape, weights[-1].shape[:3])
+        _check_range(name, array[sample], bounded=name != "memory")
+        fields[name] = array[sample][:length]
+    return _Sample(**fields)
 
 
 def _check_shape(name: str, shape: tuple[int, ...], sizes: tuple[int, ...]) -> None:
@@ -180,8 +177,8 @@ def _check_range(name: str, numbers: np.ndarray, bounded: bool) -> None:
 
 
 def _check_steps(steps: Any, length: int) -> list[str]:
-    found = [] if steps is None else _check_texts("steps", steps, "step", length)
-    return found + [""] * (length - len(found))
+    labels = [] if steps is None else _check_texts("steps", steps, "step", length)
+    return labels + [""] * (length - len(labels))
 
 
 def _choose(seen: _Sample, most: int) -> tuple[np.ndarray, float]:
@@ -189,11 +186,11 @@ def _choose(seen: _Sample, most: int) -> tuple[np.ndarray, float]:
     writes = seen.write_weights.sum(1)  # (T, M)
     largest = np.maximum(writes.max(0), seen.read_weights.max((0, 1)))  # (M,)
     ranked = np.argsort(-largest, kind="stable")
-    kept = ranked[: max(1, min(most, int((largest >= _SEEN).sum())))]
-    left = np.setdiff1d(ranked, kept)
+    drawn = ranked[: max(1, min(most, int((largest >= _SEEN).sum())))]
+    left = np.setdiff1d(ranked, drawn)
     least = float(largest[left].max()) if len(left) else 0.0
     first = np.argmax(writes >= 0.5 * writes.max(0), axis=0)  # (M,)
-    return kept[np.argsort(first[kept], kind="stable")], least
+    return drawn[np.argsort(first[drawn], kind="stable")], least
 
 
 def _in_and_out(way: str, values: Any, length: int) -> list[Panel]:
@@ -211,18 +208,18 @@ def _panels(seen: _Sample, order: np.ndarray, labels: list[str]) -> list[Panel]:
     """Returns all panels about the memory."""
     slots = [f"slot {m}" for m in order]
     writes = np.minimum(seen.write_weights.sum(1), 1.0)[:, order].T  # (M, T)
-    found = []
+    panels = []
     for head in range(seen.read_weights.shape[1]):
         reads = seen.read_weights[:, head, order].T  # (M, T)
         title = f"Slots written (orange), and read by head {head + 1} (blue)"
-        found.append(Panel(title, _mixed(writes, reads), slots))
-        found += _origins(seen, head, labels)
-        found += _modes(seen, head)
-    found += _gates(seen)
+        panels.append(Panel(title, _mixed(writes, reads), slots))
+        panels += _origins(seen, head, labels)
+        panels += _modes(seen, head)
+    panels += _gates(seen)
     if seen.usage is not None:
         usage = seen.usage[:, order].T
-        found.append(Panel("How much of a slot is in use", usage, slots, _USED))
-    return found
+        panels.append(Panel("How much of a slot is in use", usage, slots, _USED))
+    return panels
 
 
 def _mixed(writes: np.ndarray, reads: np.ndarray) -> np.ndarray:
@@ -249,13 +246,13 @@ def origins(write_weights: np.ndarray, read_weights: np.ndarray) -> np.ndarray:
     """
     length, slots = write_weights.shape
     shares = np.zeros((slots, length))
-    found = np.zeros((length, length))
+    written_at = np.zeros((length, length))
     for step in range(length):
         weights = np.clip(write_weights[step], 0.0, 1.0)
         shares *= 1 - weights[:, None]
         shares[:, step] = weights
-        found[step] = read_weights[step] @ shares
-    return found
+        written_at[step] = read_weights[step] @ shares
+    return written_at
 
 
 def _origins(seen: _Sample, head: int, labels: list[str]) -> list[Panel]:

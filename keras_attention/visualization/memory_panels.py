@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_attention.visualization.table import (
-    _GRID,
-    _INK,
-    _MUTED,
-    _NOTE_SIZE,
-    _width,
+from keras_attention.visualization.sheet import (
+    GRID,
+    INK,
+    MUTED,
+    NOTE_SIZE,
+    Figure,
+    Sheet,
     matplotlib_or_error,
+    text_width,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _CELL = 0.15  # size of a step and of a panel's row
 _PAD = 0.15  # around the figure
@@ -46,48 +45,39 @@ def draw_panels(
     notes: list[str],
 ) -> Figure:
     """Draws panels, and words beside one of them, in a figure of the size they need."""
-    _, canvas, figure_class = matplotlib_or_error()
-    left = max([_width(row, _TEXT) for one in panels for row in one.rows]) + 0.1
+    left = max([text_width(row, _TEXT) for panel in panels for row in panel.rows]) + 0.1
     left += _PAD
     across = panels[0].cells.shape[1] * _CELL
-    beside = left + max(across, _width(panels[behind].title, _TEXT, True))
+    beside = left + max(across, text_width(panels[behind].title, _TEXT, True))
     side = 0.0
     if words is not None:
         beside += 0.3
-        side = max(words.cells.shape[1] * _CELL, _width(words.title, _TEXT, True))
+        side = max(words.cells.shape[1] * _CELL, text_width(words.title, _TEXT, True))
     widths = [
         beside + side,
-        *(left + _width(one.title, _TEXT, True) for one in panels),
-        *(_PAD + _width(text, _TEXT + 1, True) for text in heading),
-        *(_PAD + _width(text, _NOTE_SIZE) for text in notes),
+        *(left + text_width(panel.title, _TEXT, True) for panel in panels),
+        *(_PAD + text_width(text, _TEXT + 1, True) for text in heading),
+        *(_PAD + text_width(text, NOTE_SIZE) for text in notes),
     ]
     total_width = max(widths) + _PAD
-    under = max(_width(text, _TEXT) for text in labels) + 0.25  # below the last panel
-    heights = [_LINE + len(one.rows) * _CELL + _GAP for one in panels]
+    under = (
+        max(text_width(text, _TEXT) for text in labels) + 0.25
+    )  # below the last panel
+    heights = [_LINE + len(panel.rows) * _CELL + _GAP for panel in panels]
     above = _PAD + len(heading) * (_LINE + 0.03)
     total_height = above + sum(heights) + under + len(notes) * _LINE + _PAD
-    figure = figure_class(
-        figsize=(total_width, total_height), dpi=120, facecolor="white"
-    )
-    canvas(figure)
-
-    def write(x: float, y: float, text: str, **style: Any) -> None:
-        """Writes text at an offset in inches from the upper left corner."""
-        place = (x / total_width, 1 - y / total_height)
-        figure.text(*place, text, va="top", parse_math=False, **style)
+    sheet = Sheet(total_width, total_height)
 
     def place(panel: Panel, x: float, y: float, width: float) -> Any:
         """Draws a panel: its title at (x, y) and its cells below."""
-        write(x, y, panel.title, size=_TEXT, weight="bold", color=_INK)
-        height = len(panel.rows) * _CELL
-        bottom = total_height - y - _LINE - height
-        box = (x / total_width, bottom / total_height)
-        ax = figure.add_axes((*box, width / total_width, height / total_height))
+        sheet.write(x, y, panel.title, size=_TEXT, weight="bold", color=INK)
+        ax = sheet.axes(x, y + _LINE, width, len(panel.rows) * _CELL)
         _draw_panel(ax, panel)
         return ax
 
     for n, line in enumerate(heading):
-        write(_PAD, _PAD + n * _LINE, line, size=_TEXT + 1, weight="bold", color=_INK)
+        y = _PAD + n * _LINE
+        sheet.write(_PAD, y, line, size=_TEXT + 1, weight="bold", color=INK)
     y = above
     for n, panel in enumerate(panels):
         ax = place(panel, left, y, across)
@@ -97,8 +87,8 @@ def draw_panels(
     _draw_steps(ax, labels)
     y += under
     for n, note in enumerate(notes):
-        write(_PAD, y + n * _LINE, note, size=_NOTE_SIZE, color=_MUTED)
-    return figure
+        sheet.write(_PAD, y + n * _LINE, note, size=NOTE_SIZE, color=MUTED)
+    return sheet.figure
 
 
 def _draw_panel(ax: Any, panel: Panel) -> None:
@@ -108,12 +98,12 @@ def _draw_panel(ax: Any, panel: Panel) -> None:
         shown.update(cmap=_colormap(panel.color), vmin=panel.low, vmax=panel.high)
     ax.imshow(panel.cells, interpolation="nearest", **shown)
     for n in range(1, rows):
-        ax.axhline(n, color=_GRID, linewidth=0.3)
+        ax.axhline(n, color=GRID, linewidth=0.3)
     for n in range(1, columns):
-        ax.axvline(n, color=_GRID, linewidth=0.3)
+        ax.axvline(n, color=GRID, linewidth=0.3)
     for spine in ax.spines.values():
-        spine.set_color(_GRID)
-    style = {"size": _TEXT, "color": _INK, "parse_math": False}
+        spine.set_color(GRID)
+    style = {"size": _TEXT, "color": INK, "parse_math": False}
     ax.set_yticks(np.arange(rows) + 0.5, panel.rows, **style)
     ax.set_xticks([])
     ax.tick_params(length=0, pad=3)
@@ -121,9 +111,8 @@ def _draw_panel(ax: Any, panel: Panel) -> None:
 
 def _colormap(color: tuple[float, float, float] | None) -> Any:
     """Returns a colormap from white to a color; for None, blue to white to red."""
-    matplotlib, _, _ = matplotlib_or_error()
     if color is None:
-        return matplotlib.colormaps["RdBu_r"]
+        return matplotlib_or_error().colormaps["RdBu_r"]
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("ink", [(1.0, 1.0, 1.0), color])
@@ -131,7 +120,7 @@ def _colormap(color: tuple[float, float, float] | None) -> Any:
 
 def _draw_steps(ax: Any, labels: list[str]) -> None:
     """Draws labels below the last panel. Without labels, numbers every fifth step."""
-    style = {"size": _TEXT, "color": _INK, "parse_math": False}
+    style = {"size": _TEXT, "color": INK, "parse_math": False}
     if any(labels):
         ax.set_xticks(np.arange(len(labels)) + 0.5, labels, rotation=90, **style)
         return

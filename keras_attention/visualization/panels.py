@@ -1,19 +1,15 @@
 """Figures of an image in several panels, each overlaid with a map of weights.
 
-Lengths are in inches, font sizes in points. As in `table`, the figure is a plain
-`matplotlib.figure.Figure`.
+Lengths are in inches, font sizes in points.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from keras_attention.visualization.table import matplotlib_or_error
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keras_attention.visualization.sheet import MUTED, NOTE_SIZE, Figure, Sheet
 
 _SIDE = 1.5  # longer side of a panel
 _GAP = 0.15  # between and around panels
@@ -36,7 +32,6 @@ def draw_panels(
         words: T strings.
         heading: Lines above all panels.
     """
-    _, canvas, figure_class = matplotlib_or_error()
     scale = _SIDE / max(image.shape)
     height, width = (scale * n for n in image.shape)
     across = min(_MOST, 1 + len(words))
@@ -44,33 +39,18 @@ def draw_panels(
     total_width = max(across * (width + _GAP) + _GAP, 5.2)
     top = _GAP + _LINE * len(heading)
     total_height = top + down * (height + 2 * _LABEL) + _LINE + _GAP
-    figure = figure_class(
-        figsize=(total_width, total_height), dpi=120, facecolor="white"
-    )
-    canvas(figure)
+    sheet = Sheet(total_width, total_height)
     for n, line in enumerate(heading):
-        y = 1 - (_GAP + n * _LINE) / total_height
-        figure.text(
-            _GAP / total_width, y, line, va="top", weight="bold", parse_math=False
-        )
+        sheet.write(_GAP, _GAP + n * _LINE, line, weight="bold")
     for n in range(1 + len(words)):
         row, column = divmod(n, across)
-        left = _GAP + column * (width + _GAP)
-        bottom = total_height - top - (row + 1) * height - row * 2 * _LABEL
-        bottom -= _LABEL
-        ax = figure.add_axes(
-            (
-                left / total_width,
-                bottom / total_height,
-                width / total_width,
-                height / total_height,
-            )
-        )
+        x = _GAP + column * (width + _GAP)
+        y = top + row * (height + 2 * _LABEL) + _LABEL
+        ax = sheet.axes(x, y, width, height)
         _draw_panel(ax, image, maps[n - 1] if n else None, words[n - 1] if n else "")
-    figure.text(
-        _GAP / total_width, _GAP / 2 / total_height, _NOTE, size=9, color="#5f5f5f"
-    )
-    return figure
+    y = total_height - _GAP / 2
+    sheet.write(_GAP, y, _NOTE, size=NOTE_SIZE, color=MUTED, va="baseline")
+    return sheet.figure
 
 
 def _draw_panel(
@@ -85,7 +65,9 @@ def _draw_panel(
         return
     ax.imshow(overlay(weights, image.shape), extent=extent)
     ax.set_title(word, size=11, pad=4, parse_math=False)
-    ax.set_xlabel(f"{100 * weights.max():.0f} %", size=9, labelpad=3, color="#5f5f5f")
+    ax.set_xlabel(
+        f"{100 * weights.max():.0f} %", size=NOTE_SIZE, labelpad=3, color=MUTED
+    )
 
 
 def overlay(weights: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

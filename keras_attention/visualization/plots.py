@@ -9,15 +9,13 @@ from __future__ import annotations
 import operator
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from keras_attention.visualization.panels import draw_panels
+from keras_attention.visualization.sheet import Figure
 from keras_attention.visualization.table import MARKER, Table, draw
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _TOLERANCE = 1e-3  # half-precision weights may exceed 1 by a rounding error
 

@@ -1,20 +1,16 @@
 """Figures of a block puzzle: what is remembered of each goal, and the moves.
 
-Lengths are in inches, font sizes in points. As in `table`, the figure is a plain
-`matplotlib.figure.Figure`. In shapes, M is the number of memory slots.
+Lengths are in inches, font sizes in points. In shapes, M is the number of memory slots.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from keras_attention.visualization.table import matplotlib_or_error
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keras_attention.visualization.sheet import GRID, INK, MUTED, Figure, Sheet
 
 _SIDE = 3  # columns and rows of a board
 _BOARD = 1.1  # side of a board
@@ -25,7 +21,7 @@ _TITLE = 0.55  # space above the boards and the slots
 _NOTE = 0.3
 _LEAST = 7.2  # width of the note
 _MOST = 12  # boards per figure
-_INK, _MUTED, _ASKED = "#1a1a1a", "#5f5f5f", "#b34700"
+_ASKED = "#b34700"
 _COLORS = ("#9ecae1", "#fdd0a2", "#a1d99b", "#fcaeb0", "#cbc2e3", "#d9c3b0")
 
 
@@ -82,63 +78,50 @@ def plot_puzzle(
     reads = _check_shares("reads", reads, (len(boards), len(constraints)))
     actions = [""] * len(boards) if actions is None else [*actions]
     marked = [False] * len(constraints) if asked is None else [*map(bool, asked)]
-    for name, given, wanted in (
-        ("actions", actions, boards),
-        ("asked", marked, constraints),
+    for name, entries, count in (
+        ("actions", actions, len(boards)),
+        ("asked", marked, len(constraints)),
     ):
-        if len(given) != len(wanted):
+        if len(entries) != count:
             raise ValueError(
-                f"`{name}` must have {len(wanted)} entries. Received: {len(given)}"
+                f"`{name}` must have {count} entries. Received: {len(entries)}"
             )
-    _, canvas, figure_class = matplotlib_or_error()
     label = 0.3 + 0.085 * max(map(len, constraints))
     rows, slots = _ROW * len(constraints), _SLOT * writes.shape[1]
     top = (0.35 if title else 0.1) + _BOARD + _TITLE
     width = label + slots + _GAP + len(boards) * (_BOARD + 0.15) + 0.1
     width = max(width, _LEAST)
     height = top + rows + _NOTE
-    figure = figure_class(figsize=(width, height), dpi=120, facecolor="white")
-    canvas(figure)
-
-    def add(left: float, down: float, across: float, high: float) -> Any:
-        bottom = height - down - high
-        return figure.add_axes(
-            (left / width, bottom / height, across / width, high / height)
-        )
-
+    sheet = Sheet(width, height)
     if title:
-        figure.text(
-            0.1 / width,
-            1 - 0.1 / height,
-            title,
-            va="top",
-            weight="bold",
-            parse_math=False,
-        )
+        sheet.write(0.1, 0.1, title, weight="bold")
     most, most_read = float(writes.max()), float(reads.max())
-    _draw_map(add(label, top, slots, rows), writes, "Oranges", most)
-    figure.text(
-        label / width,
-        1 - (top - 0.08) / height,
-        "slots written to",
-        size=9,
-        va="bottom",
-    )
-    _draw_labels(figure, constraints, marked, label - 0.08, top, width, height)
+    _draw_map(sheet.axes(label, top, slots, rows), writes, "Oranges", most)
+    sheet.write(label, top - 0.08, "slots written to", size=9, va="bottom")
+    for row, (text, mark) in enumerate(zip(constraints, marked, strict=True)):
+        sheet.write(
+            label - 0.08,
+            top + (row + 0.5) * _ROW,
+            text,
+            ha="right",
+            va="center",
+            size=9.5,
+            color=_ASKED if mark else INK,
+            weight="bold" if mark else "normal",
+        )
     for n, board in enumerate(boards):
-        left = label + slots + _GAP + n * (_BOARD + 0.15)
-        ax = add(left, top - _BOARD - 0.3, _BOARD, _BOARD)
-        _draw_board(ax, board, actions[n])
-        _draw_map(add(left, top, _BOARD, rows), reads[n][:, None], "Blues", most_read)
-    figure.text(
-        0.1 / width,
-        0.08 / height,
+        x = label + slots + _GAP + n * (_BOARD + 0.15)
+        _draw_board(
+            sheet.axes(x, top - _BOARD - 0.3, _BOARD, _BOARD), board, actions[n]
+        )
+        ax = sheet.axes(x, top, _BOARD, rows)
+        _draw_map(ax, reads[n][:, None], "Blues", most_read)
+    note = (
         f"Orange: write weights, up to {most:.2g}. Blue: share of what is read before "
-        f"the action below the board, up to {most_read:.2g}.",
-        size=8.5,
-        color=_MUTED,
+        f"the action below the board, up to {most_read:.2g}."
     )
-    return figure
+    sheet.write(0.1, height - 0.08, note, size=8.5, color=MUTED, va="baseline")
+    return sheet.figure
 
 
 def _draw_board(ax: Any, board: Sequence[Sequence[int]], action: str) -> None:
@@ -155,7 +138,7 @@ def _draw_board(ax: Any, board: Sequence[Sequence[int]], action: str) -> None:
                 ha="center",
                 va="center",
                 size=10,
-                color=_INK,
+                color=INK,
             )
     ax.set_xticks([])
     ax.set_yticks([])
@@ -174,30 +157,7 @@ def _draw_map(ax: Any, shares: np.ndarray, colors: str, most: float) -> None:
     for row in range(1, len(shares)):
         ax.axhline(row - 0.5, color="white", linewidth=1)
     for spine in ax.spines.values():
-        spine.set_color("#c9d3de")
-
-
-def _draw_labels(
-    figure: Figure,
-    texts: Sequence[str],
-    marked: Sequence[bool],
-    right: float,
-    top: float,
-    width: float,
-    height: float,
-) -> None:
-    for row, (text, mark) in enumerate(zip(texts, marked, strict=True)):
-        figure.text(
-            right / width,
-            1 - (top + (row + 0.5) * _ROW) / height,
-            text,
-            ha="right",
-            va="center",
-            size=9.5,
-            color=_ASKED if mark else _INK,
-            weight="bold" if mark else "normal",
-            parse_math=False,
-        )
+        spine.set_color(GRID)
 
 
 def _check_boards(boards: Sequence[Sequence[Sequence[int]]]) -> None:
@@ -214,13 +174,13 @@ def _check_boards(boards: Sequence[Sequence[Sequence[int]]]) -> None:
 
 
 def _check_shares(name: str, values: Any, shape: tuple[int | None, ...]) -> np.ndarray:
-    found = np.asarray(values, dtype="float64")
-    fits = found.ndim == len(shape) and 0 not in found.shape
-    fits = fits and all(m in (None, n) for n, m in zip(found.shape, shape))
+    shares = np.asarray(values, dtype="float64")
+    fits = shares.ndim == len(shape) and 0 not in shares.shape
+    fits = fits and all(m in (None, n) for n, m in zip(shares.shape, shape))
     # Sums of rounded weights may exceed 1 a little.
-    if not fits or not ((found >= 0) & (found <= 1 + 1e-3)).all():
+    if not fits or not ((shares >= 0) & (shares <= 1 + 1e-3)).all():
         raise ValueError(
             f"`{name}` must be numbers from 0 to 1 of shape {shape}. "
-            f"Received: {name}.shape={found.shape}"
+            f"Received: {name}.shape={shares.shape}"
         )
-    return found
+    return shares

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from keras_attention.visualization.table import (
-    _INK,
-    _MUTED,
-    _width,
-    matplotlib_or_error,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keras_attention.visualization.sheet import INK, MUTED, Figure, new_plot, text_width
 
 Edge = tuple[str, str, str]  # start, line, end
 
@@ -70,22 +62,17 @@ def plot_route(
     scaled = _scaled(names, positions)
     at = dict(zip(names, scaled))
     edges, route = _tuples(edges), _tuples(route)
-    for argument, given in (("edges", edges), ("route", route)):
-        for edge in given:
+    for argument, links in (("edges", edges), ("route", route)):
+        for edge in links:
             if len(edge) != 3 or edge[0] not in at or edge[2] not in at:
                 raise ValueError(
                     f"`{argument}` must hold (start, line, end) with stations of the "
                     f"map. Received: {edge!r}"
                 )
-    _, canvas, figure_class = matplotlib_or_error()
     low, high = scaled.min(0), scaled.max(0)
     extent = np.maximum(high - low, 1e-9)
     height = float(np.clip(_WIDTH * extent[1] / extent[0], 3.0, 12.0))
-    figure = figure_class(
-        figsize=(_WIDTH, height + 0.6), dpi=120, facecolor="white", layout="constrained"
-    )
-    canvas(figure)
-    ax = figure.add_subplot()
+    figure, ax = new_plot(_WIDTH, height + 0.6, title)
     ax.set_axis_off()
     ax.set_aspect("equal")
     ax.margins(0.08)
@@ -96,13 +83,11 @@ def plot_route(
         ax.plot(x, y, color=_TRUE, linewidth=11, alpha=0.55, solid_capstyle="round",
                 zorder=2, label="route")  # fmt: skip
     notes = _draw_answer(ax, at, set(edges), route, answer)
-    ax.scatter(*scaled.T, s=26, color="white", edgecolors=_INK, zorder=5)
+    ax.scatter(*scaled.T, s=26, color="white", edgecolors=INK, zorder=5)
     inch = 1.2 * float((extent / [_WIDTH, height]).max())  # with margins
     _draw_names(ax, at, inch)
-    if title is not None:
-        ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
     if notes:
-        ax.text(0, 0, notes, transform=ax.transAxes, fontsize=8.5, color=_MUTED)
+        ax.text(0, 0, notes, transform=ax.transAxes, fontsize=8.5, color=MUTED)
     return figure
 
 
@@ -117,7 +102,7 @@ def _draw_names(ax: Any, at: dict[str, np.ndarray], inch: float) -> None:
     taken: list[tuple[float, float, float, float]] = []  # left, right, low, high
     high, gap = 0.13 * inch, 0.07 * inch
     for name, (x, y) in at.items():
-        width = _width(name, _NAME_SIZE) * inch
+        width = text_width(name, _NAME_SIZE) * inch
         boxes = [
             (left, left + width, low, low + high)
             for low in (y + gap / 2, y - gap / 2 - high)
@@ -136,7 +121,7 @@ def _draw_names(ax: Any, at: dict[str, np.ndarray], inch: float) -> None:
         across, up = (1, -1)[best % 2], (1, -1)[best // 2]
         ax.annotate(name, (x, y), (5 * across, 4 * up), textcoords="offset points",
                     ha="left" if across > 0 else "right",
-                    va="bottom" if up > 0 else "top", fontsize=_NAME_SIZE, color=_INK,
+                    va="bottom" if up > 0 else "top", fontsize=_NAME_SIZE, color=INK,
                     zorder=6, parse_math=False)  # fmt: skip
 
 

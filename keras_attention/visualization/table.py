@@ -1,27 +1,33 @@
 """The heat map that the plots share, with text around it.
 
-Lengths are in inches, font sizes in points. The figure is a plain
-`matplotlib.figure.Figure`, so pyplot keeps no reference to it.
+Lengths are in inches, font sizes in points.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keras_attention.visualization.sheet import (
+    GRID,
+    INK,
+    MUTED,
+    NOTE_SIZE,
+    Figure,
+    Sheet,
+    matplotlib_or_error,
+    text_width,
+)
 
 MARKER = "\u25b6"  # a triangle that marks a row
 
 _TEXT_SIZE = 10.5
 _NUMBER_SIZE = 9.5
-_NOTE_SIZE = 9.0
 _LINE = 0.19  # height of a line of text
 _PAD = 0.15  # around the figure
-_INK, _MUTED, _GRID, _MARK = "#1a1a1a", "#5f5f5f", "#c9d3de", "#b34700"
-_COLORMAP = "Blues"
+_MARK = "#b34700"
+COLORMAP = "Blues"
 
 
 class Table(NamedTuple):
@@ -38,43 +44,13 @@ class Table(NamedTuple):
     notes: list[str]  # small lines at the bottom
 
 
-def matplotlib_or_error() -> tuple[Any, Any, Any]:
-    """Imports matplotlib, its canvas and its figure, or raises an ImportError."""
-    try:
-        import matplotlib
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            "Pictures need matplotlib. Install it with: "
-            'pip install "keras-attention-family[viz]"'
-        ) from error
-    return matplotlib, FigureCanvasAgg, Figure
-
-
-def _width(text: str, size: float, bold: bool = False) -> float:
-    """Returns an upper estimate of the width of `text` in inches.
-
-    The estimate adds 4 % to the glyph outlines. Drawn text is aligned to pixels and may
-    be wider than its outlines.
-    """
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import TextToPath
-
-    font = FontProperties(size=size, weight="bold" if bold else "normal")
-    measure = TextToPath().get_text_width_height_descent
-    lines = text.split("\n")
-    return 1.04 * max(measure(line, font, False)[0] for line in lines) / 72
-
-
 def draw(table: Table, ax: Any) -> Figure:
     """Draws the table in `ax`, or in a new figure of the right size."""
-    matplotlib_or_error()
     heights = [0.12 + _LINE * (1 + text.count("\n")) for text in table.rows]
     edges = np.concatenate([[0.0], np.cumsum(heights)])  # (rows + 1,)
-    labels = max(_width(text, _TEXT_SIZE) for text in table.rows) + 0.12
+    labels = max(text_width(text, _TEXT_SIZE) for text in table.rows) + 0.12
     margin = labels + (0.2 if any(table.marked) else 0.0)
-    widest = max(_width(text, _TEXT_SIZE) for text in table.columns)
+    widest = max(text_width(text, _TEXT_SIZE) for text in table.columns)
     turned = widest > table.cell_width - 0.06
     heading = (widest if turned else _LINE) + 0.08
     if ax is None:
@@ -87,22 +63,15 @@ def draw(table: Table, ax: Any) -> Figure:
 
 
 def _new_axes(table: Table, height: float, margin: float, heading: float) -> Any:
-    _, canvas, figure_class = matplotlib_or_error()
     width = len(table.columns) * table.cell_width
     texts = [(text, _TEXT_SIZE, True) for text in table.above + table.below]
-    texts += [(text, _NOTE_SIZE, False) for text in table.notes]
-    widest = max(_width(*text) for text in texts)
+    texts += [(text, NOTE_SIZE, False) for text in table.notes]
+    widest = max(text_width(*text) for text in texts)
     total_width = max(margin + width, widest) + 2 * _PAD
     above = _PAD + _above_height(table) + heading
     below = _PAD + _below_height(table)
-    total_height = above + height + below
-    figure = figure_class(
-        figsize=(total_width, total_height), dpi=120, facecolor="white"
-    )
-    canvas(figure)
-    left, bottom = (_PAD + margin) / total_width, below / total_height
-    size = width / total_width, height / total_height
-    return figure.add_axes((left, bottom, *size))
+    sheet = Sheet(total_width, above + height + below)
+    return sheet.axes(_PAD + margin, above, width, height)
 
 
 def _above_height(table: Table) -> float:
@@ -115,8 +84,7 @@ def _below_height(table: Table) -> float:
 
 
 def _draw_cells(ax: Any, table: Table, edges: np.ndarray) -> None:
-    matplotlib, _, _ = matplotlib_or_error()
-    colormap = matplotlib.colormaps[_COLORMAP]
+    colormap = matplotlib_or_error().colormaps[COLORMAP]
     columns = np.arange(len(table.columns) + 1) * table.cell_width
     ax.pcolormesh(
         columns,
@@ -125,7 +93,7 @@ def _draw_cells(ax: Any, table: Table, edges: np.ndarray) -> None:
         cmap=colormap,
         vmin=0.0,
         vmax=1.0,
-        edgecolors=_GRID,
+        edgecolors=GRID,
         linewidth=0.6,
     )
     ax.set_facecolor("white")
@@ -134,7 +102,7 @@ def _draw_cells(ax: Any, table: Table, edges: np.ndarray) -> None:
     ax.set_xticks([])
     ax.set_yticks([])
     for spine in ax.spines.values():
-        spine.set_color(_GRID)
+        spine.set_color(GRID)
     for (row, column), share in np.ndenumerate(table.shares):
         ax.text(
             (column + 0.5) * table.cell_width,
@@ -150,7 +118,7 @@ def _draw_cells(ax: Any, table: Table, edges: np.ndarray) -> None:
 def _number_color(share: float, colormap: Any) -> str:
     """Returns black or white, whichever contrasts more with the cell; gray for zero."""
     if share < 0.005:
-        return _MUTED
+        return MUTED
     return "black" if _luminance(colormap(float(share))) > 0.179 else "white"
 
 
@@ -171,7 +139,7 @@ def _write(
     **style: Any,
 ) -> None:
     """Writes text at an offset in inches from a point in `ax`; "$" is literal."""
-    style = {"size": _TEXT_SIZE, "color": _INK, **style}
+    style = {"size": _TEXT_SIZE, "color": INK, **style}
     x_coordinates = "axes fraction"
     y_coordinates = style.pop("y_coordinates", "axes fraction")
     ax.annotate(
@@ -215,7 +183,7 @@ def _draw_captions(ax: Any, table: Table, margin: float, heading: float) -> None
         y -= _LINE + 0.03
     y -= 0.06 if table.below else 0.0
     for text in table.notes:
-        color = _MARK if text.startswith(MARKER) else _MUTED
-        style = {"size": _NOTE_SIZE, "color": color, "va": "top"}
+        color = _MARK if text.startswith(MARKER) else MUTED
+        style = {"size": NOTE_SIZE, "color": color, "va": "top"}
         _write(ax, text, (0.0, 0.0), (-margin, y), **style)
         y -= _LINE

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_attention.visualization.table import matplotlib_or_error
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keras_attention.visualization.sheet import Figure, new_plot
 
 _SIZE = (7.2, 4.4)  # inches
 
@@ -52,12 +48,7 @@ def plot_vectors(
             "`vectors` must have a row for each word, and two at least. Received: "
             f"vectors.shape={vectors.shape}, {len(words)} words"
         )
-    _, canvas, figure_class = matplotlib_or_error()
-    figure = figure_class(
-        figsize=_SIZE, dpi=120, facecolor="white", layout="constrained"
-    )
-    canvas(figure)
-    ax = figure.add_subplot()
+    figure, ax = new_plot(*_SIZE, title)
     places = flat(vectors)
     ax.scatter(*places.T, s=14, color="#1f5fa8")
     for first, second in arrows:
@@ -75,8 +66,6 @@ def plot_vectors(
     ax.set_aspect("equal", adjustable="datalim")
     ax.set_xticks([])
     ax.set_yticks([])
-    if title is not None:
-        ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
     return figure
 
 

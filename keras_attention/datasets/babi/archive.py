@@ -8,6 +8,7 @@ from numbers import Integral
 from pathlib import Path
 
 from keras_attention.datasets import archives, files
+from keras_attention.datasets.choices import check_choice
 from keras_attention.text.encoding import decode_text
 from keras_attention.text.words import tokenize
 
@@ -130,10 +131,10 @@ def load(
     examples: list[Example] = []
     for number, member in members.items():
         source = f"{path}: {member}"
-        found = parse(decode_text(contents[member], source), number, source)
-        if not found:
+        parsed = parse(decode_text(contents[member], source), number, source)
+        if not parsed:
             raise ValueError(f"{source} has no question: it is empty or cut off.")
-        examples.extend(found)
+        examples.extend(parsed)
     return examples
 
 
@@ -206,12 +207,8 @@ def _numbers(task: int | str | Iterable[int]) -> list[int]:
 
 def _member(task: int, split: str, size: str, holdout: bool) -> str:
     """Returns the name of a task's file within the archive's folder."""
-    if split not in ("train", "valid", "test"):
-        raise ValueError(
-            f"`split` must be 'train', 'valid' or 'test'. Received: split={split!r}"
-        )
-    if size not in ("1k", "10k"):
-        raise ValueError(f"`size` must be '1k' or '10k'. Received: size={size!r}")
+    check_choice("split", split, ("train", "valid", "test"))
+    check_choice("size", size, ("1k", "10k"))
     suffix = "-10k" if size == "10k" else ""
     if split == "valid" or (split == "train" and holdout):
         return f"en-valid{suffix}/qa{task}_{split}.txt"
@@ -242,13 +239,13 @@ def _read(path: Path, members: Sequence[str]) -> dict[str, bytes]:
 
 def _split_number(line: str, where: str) -> tuple[int, str]:
     number, _, text = line.strip(" \r\n").partition(" ")
-    found = files.whole_number(number)
-    if found is None or not text.strip():
+    value = files.whole_number(number)
+    if value is None or not text.strip():
         raise ValueError(
             f"{where}: a line must be a number, a space and a sentence. "
             f"Received: {line.strip()!r}"
         )
-    return found, text
+    return value, text
 
 
 def _split_fact(text: str, where: str) -> tuple[str, ...]:
@@ -266,16 +263,16 @@ def _split_fact(text: str, where: str) -> tuple[str, ...]:
 def _split_question(
     text: str, positions: Mapping[int, int], where: str
 ) -> tuple[tuple[str, ...], str, tuple[int, ...]]:
-    question, answer, *rest = (field.strip() for field in text.split("\t"))
+    question, answer, *further = (field.strip() for field in text.split("\t"))
     words, answers = _tokenize(question), _tokenize(answer)
-    if not words or len(answers) != 1 or len(rest) > 1:
+    if not words or len(answers) != 1 or len(further) > 1:
         raise ValueError(
             f"{where}: a question must be followed by a tab, an answer of one word, "
             "and at most one more tab with the numbers of its supporting lines. "
             f"Received: {text!r}"
         )
     support = []
-    for number in rest[0].split() if rest else ():
+    for number in further[0].split() if further else ():
         line = files.whole_number(number)
         if line is None or line not in positions:
             raise ValueError(

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.datasets.babi.archive import Example
+from keras_attention.datasets.sizes import check_size
 from keras_attention.text.encoding import decode_text
 
 PADDING = ""
@@ -193,7 +194,9 @@ def vectorize(
         model.fit(vectors.inputs, vectors.answers)
         ```
     """
-    _check_sizes(memory_size, sentence_length)
+    check_size("memory_size", memory_size)
+    if sentence_length is not None:
+        check_size("sentence_length", sentence_length)
     examples = list(examples)
     if not examples:
         raise ValueError("`examples` must hold at least one. Received: examples=[]")
@@ -214,8 +217,8 @@ def vectorize(
             )
         cut = max(len(example.story) - memory_size, 0)
         truncated += cut > 0
-        kept = example.story[cut:]
-        story[i, : len(kept)] = [sentences.row(words, where) for words in kept]
+        recent = example.story[cut:]
+        story[i, : len(recent)] = [sentences.row(words, where) for words in recent]
         question[i] = sentences.row(example.question, where)
         if example.answer is not None:
             (answers[i],) = vocabulary.encode([example.answer])
@@ -271,18 +274,3 @@ class _Sentences:
         for words, row in self.rows.items():
             table[row, : len(words)] = self.vocabulary.encode(words)
         return table
-
-
-def _check_sizes(memory_size: int, sentence_length: int | None) -> None:
-    if not isinstance(memory_size, int) or memory_size < 1:
-        raise ValueError(
-            "`memory_size` must be a whole number of at least 1. "
-            f"Received: memory_size={memory_size!r}"
-        )
-    if sentence_length is not None and (
-        not isinstance(sentence_length, int) or sentence_length < 1
-    ):
-        raise ValueError(
-            "`sentence_length` must be None or a whole number of at least 1. "
-            f"Received: sentence_length={sentence_length!r}"
-        )

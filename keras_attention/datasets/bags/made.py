@@ -4,6 +4,8 @@ import numpy as np
 
 from keras_attention.datasets import mnist
 from keras_attention.datasets.bags.padding import Bags
+from keras_attention.datasets.choices import check_choice
+from keras_attention.datasets.ragged import at_least_one
 
 _HELD_OUT = 5  # every fifth image of a digit is held out
 
@@ -40,7 +42,7 @@ def bit_patterns(
         train, test = made.take(range(1536)), made.take(range(1536, 2048))
         ```
     """
-    _at_least_one(count=count, instances=instances, bits=bits, signals=signals)
+    at_least_one(count=count, instances=instances, bits=bits, signals=signals)
     if bits > 20 or signals >= 2**bits:
         raise ValueError(
             "`bits` must be at most 20, and `signals` fewer than 2 ** bits. "
@@ -79,7 +81,7 @@ def latch_sequences(
     Raises:
         ValueError: A size is below 1, or `characters` is below 3.
     """
-    _at_least_one(count=count, length=length)
+    at_least_one(count=count, length=length)
     if characters < 3:
         raise ValueError(
             "`characters` must be at least 3: two that tell the class, and others. "
@@ -129,9 +131,8 @@ def digits(
         Ilse, Tomczak & Welling, "Attention-based deep multiple instance learning"
         (2018), section 4.2. The paper builds its bags from MNIST's training digits.
     """
-    _at_least_one(count=count)
-    if part not in ("train", "test"):
-        raise ValueError(f"`part` must be 'train' or 'test'. Received: part={part!r}")
+    at_least_one(count=count)
+    check_choice("part", part, ("train", "test"))
     if not mean >= 1 or not deviation >= 0:
         raise ValueError(
             "`mean` must be at least 1 and `deviation` at least 0. "
@@ -177,9 +178,3 @@ def _held_out(named: np.ndarray) -> np.ndarray:
     for digit in np.unique(named):
         held[np.flatnonzero(named == digit)[_HELD_OUT - 1 :: _HELD_OUT]] = True
     return held
-
-
-def _at_least_one(**sizes: int) -> None:
-    for name, size in sizes.items():
-        if size < 1:
-            raise ValueError(f"`{name}` must be at least 1. Received: {name}={size}")

@@ -10,6 +10,7 @@ import numpy as np
 from keras_attention.datasets import files
 from keras_attention.datasets.bags import mat
 from keras_attention.datasets.bags.padding import Bags
+from keras_attention.datasets.choices import check_choice
 from keras_attention.text.encoding import decode_text
 
 _FILES = {"tiger": "tiger.mat", "elephant": "elephant.mat", "musk1": "musk1.csv"}
@@ -43,10 +44,7 @@ def load(name: str, path: str | os.PathLike[str] | None = None) -> Bags:
             where to put it.
         DamagedDataError: The file is truncated or has another format.
     """
-    if name not in tuple(_FILES):
-        raise ValueError(
-            f"`name` must be one of {list(_FILES)}. Received: name={name!r}"
-        )
+    check_choice("name", name, _FILES, f"one of {list(_FILES)}")
     path = _find(name) if path is None else Path(path)
     return read_mat(path) if _FILES[name].endswith(".mat") else read_table(path)
 

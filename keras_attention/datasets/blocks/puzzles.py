@@ -17,6 +17,7 @@ from keras_attention.datasets.blocks.boards import (
     moves_to,
 )
 from keras_attention.datasets.blocks.distances import goal_boards, moves_from
+from keras_attention.datasets.choices import check_choice
 from keras_attention.datasets.ragged import Range, Seed, at_least_one, span
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -96,10 +97,7 @@ def draw_puzzles(
             raise ValueError(
                 f"`{name}` must be at most {most}. Received: {name}={ranges[name]}"
             )
-    if split not in ("train", "test", "all"):
-        raise ValueError(
-            f"`split` must be 'train', 'test' or 'all'. Received: {split=}"
-        )
+    check_choice("split", split, ("train", "test", "all"))
     random = np.random.default_rng(seed)
     return [_draw(spans, split, random) for _ in range(count)]
 
@@ -141,8 +139,8 @@ def renamed_together(puzzles: Sequence[Puzzle], seed: Seed = 0) -> list[Puzzle]:
         ValueError: no puzzles, or other boards or goals.
     """
     if not puzzles or any(
-        (one.board, one.goals) != (puzzles[0].board, puzzles[0].goals)
-        for one in puzzles
+        (other.board, other.goals) != (puzzles[0].board, puzzles[0].goals)
+        for other in puzzles
     ):
         raise ValueError(
             "`puzzles` must hold puzzles with the same board and goals. "
@@ -206,10 +204,7 @@ def asking(puzzle: Puzzle, letter: str) -> Puzzle:
         others = [asking(puzzle, letter) for letter in puzzle.goals]
         ```
     """
-    if letter not in puzzle.goals:
-        raise ValueError(
-            f"`letter` must be one of {[*puzzle.goals]}. Received: {letter=}"
-        )
+    check_choice("letter", letter, puzzle.goals, f"one of {[*puzzle.goals]}")
     if letter == puzzle.asked:
         return puzzle
     facts = [fact_of(constraint) for constraint in puzzle.goals[letter]]
@@ -345,7 +340,9 @@ def _solution(boards: Boards, board: Board, facts: Sequence[Fact]) -> tuple[int,
     moves, here = [], boards.place[board]
     while not goal[here]:
         following = boards.moved[here]
-        left = [moves_from(boards.blocks, int(one))[goal].min() for one in following]
+        left = [
+            moves_from(boards.blocks, int(place))[goal].min() for place in following
+        ]
         moves.append(int(np.argmin(left)))
         here = following[moves[-1]]
     return tuple(moves)

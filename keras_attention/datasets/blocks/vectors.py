@@ -24,7 +24,7 @@ from keras_attention.datasets.blocks.puzzles import (
     distance_to,
     is_reached,
 )
-from keras_attention.datasets.ragged import steps_for
+from keras_attention.datasets.ragged import empty_sequences
 from keras_attention.datasets.sizes import check_size
 
 ACTIONS = len(MOVES) + 1
@@ -96,10 +96,8 @@ def vectorize(
         raise ValueError("`puzzles` must hold at least one. Received: puzzles=[]")
     begin = np.array([told(puzzle) for puzzle in puzzles])
     lengths = begin + [len(puzzle.moves) + 1 for puzzle in puzzles]
-    shape = (len(puzzles), steps_for(lengths, steps))
-    inputs = np.zeros((*shape, INPUTS), np.float32)
-    mask = np.zeros(shape, bool)
-    targets = np.zeros((*shape, ACTIONS), np.float32)
+    data = empty_sequences(lengths, INPUTS, ACTIONS, steps)
+    inputs, mask, targets, _ = data.values()
     for n, puzzle in enumerate(puzzles):
         tell(puzzle, inputs[n])
         board, at = puzzle.board, begin[n]
@@ -108,12 +106,7 @@ def vectorize(
             show(board, inputs[n, at])
             mask[n, at], targets[n, at, action] = True, 1
             board, at = moved(board, action), at + 1
-    return {
-        "inputs": inputs,
-        "answer_mask": mask,
-        "targets": targets,
-        "lengths": lengths.astype(np.int32),
-    }
+    return data
 
 
 def check_moves(puzzles: Sequence[Puzzle], moves: Sequence[Sequence[int]]) -> Verdict:
@@ -192,10 +185,8 @@ def play(
         raise ValueError("`puzzles` must hold at least one. Received: puzzles=[]")
     begin = np.array([told(puzzle) for puzzle in puzzles])
     most = np.array([len(puzzle.moves) + 1 + extra for puzzle in puzzles])
-    shape = (len(puzzles), steps_for(begin + most, steps))
-    inputs = np.zeros((*shape, INPUTS), np.float32)
-    mask = np.zeros(shape, bool)
-    targets = np.zeros((*shape, ACTIONS), np.float32)
+    data = empty_sequences(begin + most, INPUTS, ACTIONS, steps)
+    inputs, mask, targets, _ = data.values()
     for n, puzzle in enumerate(puzzles):
         tell(puzzle, inputs[n])
     boards = [puzzle.board for puzzle in puzzles]
@@ -220,12 +211,7 @@ def play(
             moves[n] = (*moves[n], action)
             boards[n] = moved(boards[n], action)
     lengths = begin + [len(made) for made in moves]
-    data = {
-        "inputs": inputs,
-        "answer_mask": mask,
-        "targets": targets,
-        "lengths": lengths.astype(np.int32),
-    }
+    data["lengths"] = lengths.astype(np.int32)
     return Played(moves, check_moves(puzzles, moves), data)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_attention.datasets import files
+from keras_attention.datasets.choices import check_choice
 from keras_attention.datasets.flickr8k.images import Captioned, pair, some
 from keras_attention.text.encoding import decode_text
 
@@ -50,11 +51,8 @@ def load(
         train.images[0], train.captions[0]
         ```
     """
-    if split is not None and split not in SPLITS:
-        raise ValueError(
-            f"`split` must be None or one of {', '.join(SPLITS)}. "
-            f"Received: split={split!r}"
-        )
+    rule = f"None or one of {', '.join(SPLITS)}"
+    check_choice("split", split, (None, *SPLITS), rule)
     if folder is None:
         folder = Path(os.environ.get(files.DATA_VARIABLE) or ".") / "flickr8k"
     folder = Path(folder)
@@ -67,7 +65,7 @@ def load(
             f"`folder`, or put it into flickr8k in a folder named by the environment "
             f"variable {files.DATA_VARIABLE}."
         )
-    found = read_captions(path)
+    captions = read_captions(path)
     if split is not None:
         listed = folder / f"Flickr_8k.{split}Images.txt"
         if path.name == _TABLE and not listed.is_file():
@@ -75,11 +73,11 @@ def load(
                 f"There is no file {listed}: {_TABLE} has no splits; use split=None."
             )
         names = read_split(listed)
-        _check_known(names, found, listed, path)
-        found = {name: found[name] for name in names}
+        _check_known(names, captions, listed, path)
+        captions = {name: captions[name] for name in names}
     if images is None:
-        return Captioned(tuple(found), tuple(found.values()))
-    return pair(found, images, allow_missing)
+        return Captioned(tuple(captions), tuple(captions.values()))
+    return pair(captions, images, allow_missing)
 
 
 def read_captions(path: str | os.PathLike[str]) -> dict[str, tuple[str, ...]]:
@@ -100,7 +98,7 @@ def read_captions(path: str | os.PathLike[str]) -> dict[str, tuple[str, ...]]:
     lines = _lines(path)
     is_table = lines[0].strip() == _HEADER
     read = _read_row if is_table else _read_line
-    found: dict[str, list[str]] = {}
+    by_image: dict[str, list[str]] = {}
     numbers: set[tuple[str, str]] = set()
     for place, line in enumerate(lines[is_table:], 1 + is_table):
         if not line.strip():
@@ -115,10 +113,10 @@ def read_captions(path: str | os.PathLike[str]) -> dict[str, tuple[str, ...]]:
         if number and (name, number) in numbers:
             raise _malformed(path, place, "has a caption that was there before", line)
         numbers.add((name, number))
-        found.setdefault(name, []).append(caption)
-    if not found:
+        by_image.setdefault(name, []).append(caption)
+    if not by_image:
         raise files.DamagedDataError(f"{path} has no captions.")
-    return {name: tuple(captions) for name, captions in found.items()}
+    return {name: tuple(captions) for name, captions in by_image.items()}
 
 
 def read_split(path: str | os.PathLike[str]) -> list[str]:
@@ -152,8 +150,8 @@ def _lines(path: str | os.PathLike[str]) -> list[str]:
 
 def _read_line(line: str) -> tuple[str, str, str] | None:
     """Reads name, number and caption of a line such as "a.jpg#0<TAB>A dog ."."""
-    found = _LINE.fullmatch(line.rstrip())
-    return None if found is None else (found[1], found[2], found[3])
+    match = _LINE.fullmatch(line.rstrip())
+    return None if match is None else (match[1], match[2], match[3])
 
 
 def _read_row(line: str) -> tuple[str, str, str] | None:

@@ -16,6 +16,7 @@ from keras_attention.datasets.graphs.families import (
     random_families,
 )
 from keras_attention.datasets.graphs.maps import NONE, Graphs
+from keras_attention.datasets.graphs.walks import triple_of
 from keras_attention.datasets.ragged import Range, Seed, at_least_one, span
 
 _ROUNDS = 200  # attempts to sample families with a valid question
@@ -177,8 +178,6 @@ def _walked(graphs: Graphs, here: np.ndarray, path: np.ndarray) -> np.ndarray:
     every = np.arange(len(here))
     triples = np.full((len(here), _MOST, 3), NONE, np.int16)
     for step, kind in enumerate(path.T):
-        after = graphs.ends[every, here, kind]
-        nodes = graphs.nodes
-        triples[:, step] = np.stack([nodes[every, here], kind, nodes[every, after]], 1)
-        here = after
+        triples[:, step] = triple_of(graphs, here, kind)
+        here = graphs.ends[every, here, kind]
     return triples

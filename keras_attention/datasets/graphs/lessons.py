@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_attention.datasets.choices import check_choice
 from keras_attention.datasets.graphs.maps import Graphs
 from keras_attention.datasets.graphs.tasks import inference, shortest_path, traversal
 from keras_attention.datasets.ragged import Seed, at_least_one
@@ -137,8 +138,7 @@ def lesson_data(
         data = lesson_data("traversal", lesson=0, count=32, seed=1)
         ```
     """
-    if task not in _TASKS:
-        raise ValueError(f"`task` must be one of {[*_TASKS]}. Received: {task=}")
+    check_choice("task", task, _TASKS, f"one of {[*_TASKS]}")
     make, usual = _TASKS[task]
     lessons = usual if lessons is None else lessons
     at_least_one(count=count)

@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_attention.datasets.graphs.encoding import Sequences
 from keras_attention.datasets.graphs.maps import NONE, Graphs, Network, random_graphs
-from keras_attention.datasets.graphs.walks import distances, shortest
+from keras_attention.datasets.graphs.walks import distances, shortest, triple_of
 from keras_attention.datasets.ragged import Range, Seed, at_least_one, span
 
 _ROUNDS = 200  # attempts to sample graphs with a valid question
@@ -245,14 +245,14 @@ def relations() -> Mapping[int, tuple[int, ...]]:
     relations are the same in all examples.
     """
     random = np.random.default_rng(2016)
-    found: dict[int, tuple[int, ...]] = {}
+    paths: dict[int, tuple[int, ...]] = {}
     low, high = _RELATION_LENGTHS
     for length in range(low, high + 1):
         every = _SINGLE_EDGES**length
         for number in random.permutation(every)[:_RELATIONS_PER_LENGTH]:
             edges = np.base_repr(number, _SINGLE_EDGES).zfill(length)
-            found[_SINGLE_EDGES + len(found)] = tuple(map(int, edges))
-    return types.MappingProxyType(found)  # one for all callers, so it is read-only
+            paths[_SINGLE_EDGES + len(paths)] = tuple(map(int, edges))
+    return types.MappingProxyType(paths)  # one for all callers, so it is read-only
 
 
 def _source(
@@ -278,8 +278,8 @@ def _until_all_fit(
         if not len(missing):
             return chosen
         again = ask(draw(len(missing)))
-        for kept, new in zip(chosen.graphs, again.graphs, strict=True):
-            kept[missing] = new
+        for old, new in zip(chosen.graphs, again.graphs, strict=True):
+            old[missing] = new
         chosen.asked[missing], chosen.fits[missing] = again.asked, again.fits
     raise ValueError(
         f"`{name}` must be one that such graphs have. Received: {name}={value}"
@@ -290,12 +290,10 @@ def _random_walk(
     graphs: Graphs, steps: np.ndarray, most: int, random: np.random.Generator
 ) -> _Chosen:
     """Samples in each graph a random walk of exactly `steps` edges."""
-    nodes, edges, ends = graphs
+    nodes, _, ends = graphs
     every = np.arange(len(nodes))
-    is_edge, onward = (
-        ends != NONE,
-        [nodes != NONE],
-    )  # onward[i]: i more steps are possible
+    is_edge = ends != NONE
+    onward = [nodes != NONE]  # onward[i]: i more steps are possible
     for _ in range(most):
         reached = np.take_along_axis(onward[-1][:, None], ends.astype(np.intp), 2)
         onward.append((is_edge & reached).any(2))
@@ -310,14 +308,8 @@ def _random_walk(
         allowed = (leads != NONE) & can[left[:, None], every[:, None], leads]
         edge = np.where(allowed, random.random(leads.shape), -1).argmax(1)
         going = steps > step
-        reached_now = leads[every, edge]
-        triple = (
-            nodes[every, here],
-            edges[every, here, edge],
-            nodes[every, reached_now],
-        )
-        triples[going, step] = np.stack(triple, 1)[going]
-        here = np.where(going, reached_now, here)
+        triples[going, step] = triple_of(graphs, here, edge)[going]
+        here = np.where(going, leads[every, edge], here)
     possible = np.logical_or.reduce(can[steps, every], axis=1)  # (N,)
     return _Chosen(graphs, triples, possible)
 

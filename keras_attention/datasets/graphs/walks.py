@@ -83,17 +83,15 @@ def shortest(
 
     Ties are broken at random. Source and destination are indices into `graphs.nodes`.
     """
-    nodes, edges, ends = graphs
-    every = np.arange(len(nodes))
+    every = np.arange(len(source))
     left = distances(graphs)[every, :, destination]  # (N, P), edges to the destination
-    triples = np.full((len(nodes), most, 3), NONE, np.int16)
+    triples = np.full((len(source), most, 3), NONE, np.int16)
     here = source
     for step in range(most):
         going = here != destination
         edge = _best_edge(graphs, left, here, random)
-        target = ends[every, here, edge]
-        triple = (nodes[every, here], edges[every, here, edge], nodes[every, target])
-        triples[going, step] = np.stack(triple, 1)[going]
+        target = graphs.ends[every, here, edge]
+        triples[going, step] = triple_of(graphs, here, edge)[going]
         here = np.where(going, target, here)
     return triples
 
@@ -239,8 +237,8 @@ def play(
         own = choose(graphs, here, scores[every, at])
         best = _best_edge(graphs, left, here, random, own)
         edge = np.where(random.random(len(every)) < beta, best, own)
-        targets[rows, at[going]] = encode(_triple(graphs, here, best))[going]
-        taken, target = _triple(graphs, here, edge), graphs.ends[every, here, edge]
+        targets[rows, at[going]] = encode(triple_of(graphs, here, best))[going]
+        taken, target = triple_of(graphs, here, edge), graphs.ends[every, here, edge]
         paths[rows, step] = taken[going]
         if step + 1 < most:
             inputs[rows, at[going] + 1, :TRIPLE] = encode(taken)[going]
@@ -292,7 +290,7 @@ def _best_edge(
     return np.where(best, samples, -1).argmax(1)
 
 
-def _triple(graphs: Graphs, here: np.ndarray, edge: np.ndarray) -> np.ndarray:
+def triple_of(graphs: Graphs, here: np.ndarray, edge: np.ndarray) -> np.ndarray:
     """Returns the labels of one edge per graph, (N, 3)."""
     every = np.arange(len(here))
     target = graphs.ends[every, here, edge]

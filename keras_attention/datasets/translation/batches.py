@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from keras_attention.datasets.sizes import check_size
 from keras_attention.text.vocabulary import PADDING
 
 _DEFAULT_WIDTHS = 4
@@ -30,11 +31,7 @@ class Buckets:
     ) -> None:
         self._inputs = _check_arrays(inputs, labels)
         self._labels = np.asarray(labels)
-        if not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(
-                "`batch_size` must be a whole number of at least 1. "
-                f"Received: batch_size={batch_size!r}"
-            )
+        check_size("batch_size", batch_size)
         self.batch_size = batch_size
         self._seed = seed
         lengths = _lengths(*self._inputs.values(), self._labels)  # (N,)
@@ -52,19 +49,19 @@ class Buckets:
         if self._seed is not None:
             rng = np.random.default_rng((self._seed, epoch))
         batches: list[tuple[int, np.ndarray, int]] = []  # width, rows, real rows
-        rest = np.zeros(0, np.int64)
+        waiting = np.zeros(0, np.int64)
         for bucket, width in enumerate(self.widths):
             rows = np.flatnonzero(self._bucket == bucket)
             rows = rows if rng is None else rng.permutation(rows)
-            rows = np.concatenate([rest, rows])
+            rows = np.concatenate([waiting, rows])
             whole = len(rows) // self.batch_size * self.batch_size
             for start in range(0, whole, self.batch_size):
                 chosen = rows[start : start + self.batch_size]
                 batches.append((width, chosen, self.batch_size))
-            rest = rows[whole:]
-        if len(rest):
-            chosen = np.resize(rest, self.batch_size)
-            batches.append((self.widths[-1], chosen, len(rest)))
+            waiting = rows[whole:]
+        if len(waiting):
+            chosen = np.resize(waiting, self.batch_size)
+            batches.append((self.widths[-1], chosen, len(waiting)))
         order = range(len(batches)) if rng is None else rng.permutation(len(batches))
         self._batches = [batches[i] for i in order]
         self.epoch = epoch
@@ -174,8 +171,8 @@ def _lengths(*arrays: np.ndarray) -> np.ndarray:
 def _check_widths(widths: Sequence[int] | None, lengths: np.ndarray) -> tuple[int, ...]:
     if widths is None:
         shares = np.arange(1, _DEFAULT_WIDTHS + 1) / _DEFAULT_WIDTHS
-        found = np.quantile(lengths, shares, method="higher")
-        return tuple(int(width) for width in np.unique(np.maximum(found, 1)))
+        quantiles = np.quantile(lengths, shares, method="higher")
+        return tuple(int(width) for width in np.unique(np.maximum(quantiles, 1)))
     widths = tuple(int(width) for width in widths)
     if not widths or widths[0] < 1 or any(np.diff(widths) <= 0):
         raise ValueError(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keras_attention.datasets import files
+from keras_attention.datasets.choices import check_choice
 
 _MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
 _STEMS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
@@ -124,10 +125,7 @@ def load(
         train = load("multi30k", "train", source="en", target="de")
         ```
     """
-    if name not in tuple(_LANGUAGES):
-        raise ValueError(
-            f"`name` must be 'multi30k' or 'tatoeba'. Received: name={name!r}"
-        )
+    check_choice("name", name, _LANGUAGES)
     languages = _LANGUAGES[name]
     if split not in _SPLITS[name]:
         raise ValueError(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from keras_attention.datasets import files
+from keras_attention.datasets.choices import check_choice
 from keras_attention.datasets.triples.knowledge import Fact, load, read_lines
 
 METAQA = "https://github.com/yuyuz/MetaQA"
@@ -53,9 +54,9 @@ def parse_questions(
     for count, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        text, _, rest = line.partition("\t")
-        answers = tuple(answer.strip() for answer in rest.split("|"))
-        if not text.strip() or not all(answers) or "\t" in rest:
+        text, _, listed = line.partition("\t")
+        answers = tuple(answer.strip() for answer in listed.split("|"))
+        if not text.strip() or not all(answers) or "\t" in listed:
             raise ValueError(
                 f"{source}, line {count}: a line must be a question, a tab and its "
                 f"answers with '|' between them. Received: {line.strip()!r}"
@@ -99,12 +100,8 @@ def load_metaqa(hops: int = 1, split: str = "test") -> list[Question]:
         Zhang, Dai, Kozareva, Smola & Song, "Variational reasoning for question
         answering with knowledge graph" (2018).
     """
-    if hops not in (1, 2, 3):
-        raise ValueError(f"`hops` must be 1, 2 or 3. Received: hops={hops!r}")
-    if split not in ("train", "dev", "test"):
-        raise ValueError(
-            f"`split` must be 'train', 'dev' or 'test'. Received: split={split!r}"
-        )
+    check_choice("hops", hops, (1, 2, 3))
+    check_choice("split", split, ("train", "dev", "test"))
     names = (f"{hops}-hop/vanilla/qa_{split}.txt", f"{hops}-hop_{split}.txt.gz")
     return load_questions(_at_hand(names))
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.datasets.babi import Vocabulary
+from keras_attention.datasets.choices import check_choice
 from keras_attention.datasets.sizes import check_size
 from keras_attention.datasets.triples.knowledge import KnowledgeBase
 from keras_attention.datasets.triples.questions import Question
@@ -226,8 +227,8 @@ def decode(
         )
     best = predictions.argmax(1)
     rows = np.arange(len(best))
-    found = np.where(predictions[rows, best] > 0, entities[rows, best], -1)
-    return [None if e < 0 else knowledge.entities[e] for e in found]
+    chosen = np.where(predictions[rows, best] > 0, entities[rows, best], -1)
+    return [None if e < 0 else knowledge.entities[e] for e in chosen]
 
 
 def _linked(
@@ -237,10 +238,7 @@ def _linked(
     unknown: str,
 ) -> tuple[list[Question], list[Link | None]]:
     """Returns the questions as a list, and their links."""
-    if unknown not in ("raise", "empty"):
-        raise ValueError(
-            f"`unknown` must be 'raise' or 'empty'. Received: unknown={unknown!r}"
-        )
+    check_choice("unknown", unknown, ("raise", "empty"))
     questions = list(questions)
     if not questions:
         raise ValueError("`questions` must hold at least one. Received: questions=[]")

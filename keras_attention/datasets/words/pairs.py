@@ -4,11 +4,11 @@ Shapes: N words per chunk, B batch, K negatives, V vocabulary.
 """
 
 from collections.abc import Iterable, Iterator
-from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
 
+from keras_attention.datasets.sizes import check_size
 from keras_attention.datasets.words.rows import ROW, Rows, rows_of, signed_weights
 from keras_attention.text.vocabulary import END, Vocabulary
 
@@ -128,12 +128,7 @@ class SkipGrams:
             ("batch_size", batch_size),
             ("shared_negatives", 1 if shared_negatives is None else shared_negatives),
         ):
-            whole = isinstance(size, Integral) and not isinstance(size, bool)
-            if not whole or size < 1:
-                raise ValueError(
-                    f"`{name}` must be a whole number of at least 1. "
-                    f"Received: {name}={size!r}"
-                )
+            check_size(name, size)
         for name, number in (("subsample", subsample or 0), ("power", power)):
             if number < 0:
                 raise ValueError(
@@ -179,9 +174,9 @@ class SkipGrams:
         centers, contexts = _nothing(), _nothing()
         while True:
             for chunk in self._chunks(rng):
-                found = self.pairs(self._subsampled(chunk, rng), rng)
+                new = self.pairs(self._subsampled(chunk, rng), rng)
                 centers, contexts = (
-                    np.concatenate(both) for both in zip((centers, contexts), found)
+                    np.concatenate(both) for both in zip((centers, contexts), new)
                 )
                 whole = len(centers) // self.batch_size * self.batch_size
                 words = self._with_noise(contexts[:whole], rng)  # (·, 1 + K)
@@ -200,16 +195,16 @@ class SkipGrams:
                     continue
                 reach = rng.integers(1, self.window + 1, len(chunk.tokens))
                 waiting.append(rows_of(*chunk, reach, self.window))
-                found = Rows(*(np.concatenate(parts) for parts in zip(*waiting)))
-                noise = self.draw((len(found.center), shared), rng)
-                words = np.concatenate([found.near, noise], axis=1)
+                table = Rows(*(np.concatenate(parts) for parts in zip(*waiting)))
+                noise = self.draw((len(table.center), shared), rng)
+                words = np.concatenate([table.near, noise], axis=1)
                 whole = len(words) // step * step
                 for start in range(0, whole, step):
                     rows = slice(start, start + step)
-                    part = Rows(*(array[rows] for array in found))
+                    part = Rows(*(array[rows] for array in table))
                     inputs = {"center": part.center, "context": words[rows]}
                     yield inputs, signed_weights(part, self.negatives, shared)
-                waiting = [Rows(*(array[whole:] for array in found))]
+                waiting = [Rows(*(array[whole:] for array in table))]
 
     def pairs(
         self, chunk: _Chunk, rng: np.random.Generator
@@ -239,11 +234,11 @@ class SkipGrams:
     def _with_noise(self, contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Appends negatives to each context, (·, 1 + K)."""
         samples = self.draw((len(contexts), self.negatives), rng)
-        own = np.nonzero(samples == contexts[:, None])
-        while len(own[0]):
-            samples[own] = self.draw(own[0].shape, rng)
-            still = samples[own] == contexts[own[0]]
-            own = own[0][still], own[1][still]
+        equal = np.nonzero(samples == contexts[:, None])
+        while len(equal[0]):
+            samples[equal] = self.draw(equal[0].shape, rng)
+            still = samples[equal] == contexts[equal[0]]
+            equal = equal[0][still], equal[1][still]
         return np.concatenate([contexts[:, None], samples], axis=1)
 
     def _chunks(self, rng: np.random.Generator) -> Iterator[_Chunk]:
@@ -259,15 +254,15 @@ class SkipGrams:
             yield _Chunk(self._tokens[places], np.repeat(np.arange(len(rows)), sizes))
 
     def _subsampled(self, chunk: _Chunk, rng: np.random.Generator) -> _Chunk:
-        kept = rng.random(len(chunk.tokens)) < self._keep[chunk.tokens]
-        return _Chunk(*(array[kept] for array in chunk))
+        is_kept = rng.random(len(chunk.tokens)) < self._keep[chunk.tokens]
+        return _Chunk(*(array[is_kept] for array in chunk))
 
     def _expected_pairs(self) -> float:
         """Estimates the number of pairs per pass from sampled sentence lengths."""
         rng = np.random.default_rng(self._seed)
-        kept = rng.random(self.words) < self._keep[self._tokens]
+        is_kept = rng.random(self.words) < self._keep[self._tokens]
         # The zero after the last word ends the last sentence.
-        totals = np.concatenate([[0], np.cumsum(kept)])
+        totals = np.concatenate([[0], np.cumsum(is_kept)])
         lengths = np.diff(totals[self._starts])  # per sentence
         pairs = 0.0
         for apart in range(1, self.window + 1):

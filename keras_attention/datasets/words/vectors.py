@@ -17,7 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_attention.datasets.files import DamagedDataError, DataNotFoundError
+from keras_attention.datasets.choices import check_choice
+from keras_attention.datasets.files import (
+    DamagedDataError,
+    DataNotFoundError,
+    open_decompressed,
+)
 from keras_attention.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 _FORMATS = ("word2vec", "word2vec_binary", "glove")
@@ -63,7 +68,7 @@ def load_vectors(
         glove = load_vectors("glove.6B.100d.txt", format="glove")
         ```
     """
-    _check_format(format)
+    check_choice("format", format, _FORMATS, f"one of {', '.join(_FORMATS)}")
     if limit is not None and (not isinstance(limit, Integral) or limit < 1):
         raise ValueError(
             "`limit` must be None or a whole number of at least 1. "
@@ -77,7 +82,7 @@ def load_vectors(
     if not binary:
         _check_text(path, format, limit)
     try:
-        found = gensim.KeyedVectors.load_word2vec_format(
+        keyed = gensim.KeyedVectors.load_word2vec_format(
             str(path), binary=binary, no_header=format == "glove", limit=limit
         )
     except (ValueError, EOFError, AssertionError, MemoryError) as error:
@@ -85,9 +90,9 @@ def load_vectors(
         raise DamagedDataError(
             f"{path} is not of the format {format!r}, or is damaged ({error})."
         ) from error
-    count = len(found.key_to_index)  # the further rows are unused
-    names = tuple(found.index_to_key[:count])
-    vectors = np.array(found.vectors[:count], np.float32)  # (V, D)
+    count = len(keyed.key_to_index)  # the further rows are unused
+    names = tuple(keyed.index_to_key[:count])
+    vectors = np.array(keyed.vectors[:count], np.float32)  # (V, D)
     wrong = np.flatnonzero(~np.isfinite(vectors).all(1))
     if len(wrong):
         word = names[wrong[0]]
@@ -121,7 +126,7 @@ def save_vectors(
         save_vectors("v.txt", WordVectors(vocabulary.tokens, model.vectors()))
         ```
     """
-    _check_format(format)
+    check_choice("format", format, _FORMATS, f"one of {', '.join(_FORMATS)}")
     words, table = tuple(vectors[0]), np.asarray(vectors[1], np.float32)
     if table.ndim != 2 or len(table) != len(words):
         raise ValueError(
@@ -139,12 +144,12 @@ def save_vectors(
     rows = [i for i, word in enumerate(words) if word not in SPECIAL_TOKENS]
     if not rows:
         raise ValueError("`vectors` must have at least one word. Received: none")
-    kept = _gensim().KeyedVectors(table.shape[1])
-    kept.add_vectors([words[i] for i in rows], table[rows])
+    keyed = _gensim().KeyedVectors(table.shape[1])
+    keyed.add_vectors([words[i] for i in rows], table[rows])
     # gensim writes frequent words first: decreasing counts keep the order.
     for place, i in enumerate(rows):
-        kept.set_vecattr(words[i], "count", len(rows) - place)
-    kept.save_word2vec_format(
+        keyed.set_vecattr(words[i], "count", len(rows) - place)
+    keyed.save_word2vec_format(
         str(path),
         binary=format == "word2vec_binary",
         write_header=format != "glove",
@@ -183,11 +188,7 @@ def embedding_matrix(
         model.get_layer("token_embedding").embeddings.assign(table)
         ```
     """
-    if missing not in _MISSING:
-        raise ValueError(
-            f"`missing` must be one of {', '.join(_MISSING)}. "
-            f"Received: missing={missing!r}"
-        )
+    check_choice("missing", missing, _MISSING, f"one of {', '.join(_MISSING)}")
     table = np.asarray(vectors[1], np.float32)  # (V, D)
     if dim is not None and table.shape[1] != dim:
         raise ValueError(
@@ -228,14 +229,6 @@ def _gensim() -> Any:
         ) from error
 
 
-def _check_format(format: str) -> None:
-    if format not in _FORMATS:
-        raise ValueError(
-            f"`format` must be one of {', '.join(_FORMATS)}. "
-            f"Received: format={format!r}"
-        )
-
-
 def _check_text(path: Path, format: str, limit: int | None) -> None:
     """Raises a DamagedDataError that names the first invalid line.
 
@@ -256,9 +249,9 @@ def _check_text(path: Path, format: str, limit: int | None) -> None:
                 raise _damaged(
                     path, 1, f"promises {count} words; there are more", first
                 )
-            found = len(line.split(b" ")) - 1
-            if found != width:
-                rule = f"must be a word and {width} numbers, and has {found}"
+            numbers = len(line.split(b" ")) - 1
+            if numbers != width:
+                rule = f"must be a word and {width} numbers, and has {numbers}"
                 raise _damaged(path, done + header, rule, line)
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DamagedDataError(
@@ -294,9 +287,7 @@ def _sizes(path: Path, first: bytes, format: str) -> tuple[int | None, int]:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    with open(path, "rb") as file:
-        packed = file.read(2) == b"\x1f\x8b"
-    with gzip.open(path) if packed else open(path, "rb") as stream:
+    with open_decompressed(path) as stream:
         for line in stream:
             yield line.rstrip()
 

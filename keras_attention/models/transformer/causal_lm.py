@@ -11,26 +11,22 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention import samplers
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.transformer.block import norm_like
-from keras_attention.layers.transformer.transformer_encoder_block import (
-    TransformerEncoderBlock,
-)
 from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.continuation import Continuation
 from keras_attention.models.base.exported_generation import ExportsContinuations
+from keras_attention.models.base.generation import named_input
 from keras_attention.models.base.strings import Completes
 from keras_attention.models.base.weight_folder import Path
 from keras_attention.models.transformer import from_gpt2
-from keras_attention.models.transformer.block_maker import BlockMaker
-from keras_attention.models.transformer.token_embedding import TokenEmbedding
+from keras_attention.models.transformer.architecture import Architecture
+from keras_attention.models.transformer.backbone import Backbone
 from keras_attention.numerics import masks
 from keras_attention.ops.sequence import decoding
 
 Tensor = Any
-BLOCK = {"norm_first": True, "activation": "gelu"}
+BLOCK: dict[str, Any] = {"norm_first": True, "activation": "gelu"}
 
 
 @export
@@ -147,7 +143,7 @@ class CausalLM(Completes, ExportsContinuations, ConfiguredModel):
                     f"Received: {pad_token_id=}"
                 )
             decoding.check_tokens("pad_token_id", pad_token_id, vocabulary_size)
-        maker = BlockMaker(
+        architecture = Architecture(
             dim,
             num_heads,
             intermediate_dim,
@@ -156,31 +152,21 @@ class CausalLM(Completes, ExportsContinuations, ConfiguredModel):
             block,
             attention,
             dtype=dtype,
-            defaults=BLOCK,
+            **BLOCK,
         )
-        num_heads = maker.num_heads
-        parts = _Parts()
-        parts.token_embedding = TokenEmbedding(
-            vocabulary_size,
-            dim,
-            maker.embedding_position,
-            max_length=max_length,
-            dropout=dropout,
-            scale=maker.embedding_position == "sinusoidal",
-            tied=tie_embeddings,
-            dtype=dtype,
+        num_heads = architecture.num_heads
+        backbone = Backbone(
+            architecture.embedding(
+                vocabulary_size, max_length=max_length, tied=tie_embeddings
+            ),
+            [architecture.encoder(f"block_{n}") for n in range(num_layers)],
+            norm="final_norm",
         )
-        parts.blocks = [maker.encoder(f"block_{n}") for n in range(num_layers)]
-        last = parts.blocks[-1]
-        parts.norm = norm_like(last, "final_norm") if last.norm_first else None
-
         tokens = keras.Input((None,), dtype="int32", name="tokens")  # (B, T)
-        x = parts.token_embedding(tokens)  # (B, T, D)
-        for one in parts.blocks:
-            x = one(x, use_causal_mask=True)
-        logits = parts.logits(x)  # (B, T, V)
+        hidden = backbone(tokens, use_causal_mask=True)  # (B, T, D)
+        logits = backbone.logits(hidden)  # (B, T, V)
         super().__init__({"tokens": tokens}, logits, locals())
-        self._parts = parts
+        self._backbone = backbone
         self._continuation = Continuation(self, pad_token_id)
 
     @classmethod
@@ -226,7 +212,7 @@ class CausalLM(Completes, ExportsContinuations, ConfiguredModel):
     @property
     def positions(self) -> int | None:
         """The number of learned positions; None if the length is unlimited."""
-        return getattr(self._parts.token_embedding.position, "max_length", None)
+        return self._backbone.positions
 
     def begin(
         self, inputs: dict[str, Tensor], length: int
@@ -245,16 +231,16 @@ class CausalLM(Completes, ExportsContinuations, ConfiguredModel):
             The caches of the blocks, which `next` updates, and the read-only arguments
             of `next`.
         """
-        parts, tokens = self._parts, ops.cast(inputs["tokens"], "int32")
+        tokens = ops.cast(inputs["tokens"], "int32")  # (B, P)
         count = ops.shape(tokens)[1]
         gap = count - ops.cast(inputs["length"], "int32")[:, None]  # (B, 1)
         column = masks.positions(count - 1)[None]
         is_valid = column >= gap  # (B, P - 1)
-        x = parts.token_embedding(tokens)
+        x = self._backbone.embedding(tokens)
         source = ops.where(is_valid, column - gap, 0)
         x = ops.take_along_axis(x, source[:, :, None], axis=1)  # (B, P - 1, D)
         caches = []
-        for block in parts.blocks:
+        for block in self._backbone.blocks:
             cache = block.initial_cache(ops.shape(tokens)[0], length)
             x, cache = block.step(x, cache, 0, mask=is_valid)
             caches.append(cache)
@@ -277,14 +263,10 @@ class CausalLM(Completes, ExportsContinuations, ConfiguredModel):
             Logits (B, V), the normalized output of the last block (B, D), and the
             cache.
         """
-        parts, caches = self._parts, []
         token = decoding.read(prompt, index - 1)  # (B,)
-        x = parts.token_embedding.step(token, index - 1 - static["gap"])  # (B, D)
-        for block, before in zip(parts.blocks, cache):
-            x, after = block.step(x, before, index - 1)
-            caches.append(after)
-        hidden = parts.norm(x) if parts.norm else x
-        return parts.token_embedding.logits(hidden), hidden, caches
+        position = index - 1 - static["gap"]
+        hidden, cache = self._backbone.step(token, position, cache, index - 1)
+        return self._backbone.logits(hidden), hidden, cache
 
     def generate(
         self,
@@ -333,29 +315,11 @@ class CausalLM(Completes, ExportsContinuations, ConfiguredModel):
                 `max_length` or `num_sequences` below 1; more tokens in total than
                 learned positions; or an `attention` that cannot run step by step.
         """
-        if isinstance(inputs, dict):
-            if "tokens" not in inputs:
-                raise ValueError(
-                    f"`inputs` must hold 'tokens'. Received: {list(inputs)}"
-                )
-            inputs = inputs["tokens"]
         return self._continuation(
-            inputs,
+            named_input("tokens", inputs),
             max_length,
-            samplers.get(sampler),
+            sampler,
             stop_token_ids,
             seed,
             num_sequences,
         )
-
-
-class _Parts:
-    """The layers of a `CausalLM`, shared by its graph and its generation."""
-
-    token_embedding: TokenEmbedding
-    blocks: list[TransformerEncoderBlock]
-    norm: Any
-
-    def logits(self, x: Tensor) -> Tensor:
-        """Returns the logits (..., V) for the output of the last block (..., D)."""
-        return self.token_embedding.logits(self.norm(x) if self.norm else x)

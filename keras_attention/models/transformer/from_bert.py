@@ -24,7 +24,9 @@ from keras_attention.models.base.weight_folder import (
 )
 from keras_attention.models.transformer.stored_blocks import (
     ACTIVATIONS,
+    HUB_ENTRIES,
     Sizes,
+    arguments,
     dense,
     hub_blocks,
     hub_dense,
@@ -33,7 +35,6 @@ from keras_attention.models.transformer.stored_blocks import (
     output_of_heads,
     sizes,
 )
-from keras_attention.ops.activations import gelu_approximate
 
 ENTRIES = (
     "vocab_size",
@@ -42,14 +43,6 @@ ENTRIES = (
     "num_attention_heads",
     "intermediate_size",
     "max_position_embeddings",
-)
-HUB_ENTRIES = (
-    "vocabulary_size",
-    "num_layers",
-    "hidden_dim",
-    "num_heads",
-    "intermediate_dim",
-    "max_sequence_length",
 )
 SUPPORTED = {
     "position_embedding_type": "absolute",
@@ -122,28 +115,11 @@ def _is_unused(name: str) -> bool:
 def _positions(name: str, segments: str, size: Sizes, kinds: int) -> Recipe:
     """Returns the recipe of p + s₀, the positions with the vector of segment 0."""
 
-    def convert(places: Array, rows: Array) -> Array:
-        return places + rows[:1]
+    def convert(positions: Array, rows: Array) -> Array:
+        return positions + rows[:1]
 
     shapes = {name: (size.positions, size.dim), segments: (kinds, size.dim)}
     return Recipe(shapes, convert)
-
-
-def _arguments(size: Sizes, dropout: float, attention_dropout: float) -> dict[str, Any]:
-    return {
-        "vocabulary_size": size.vocabulary,
-        "num_layers": size.layers,
-        "dim": size.dim,
-        "num_heads": size.heads,
-        "intermediate_dim": size.inside,
-        "dropout": dropout,
-        "max_length": size.positions,
-        "block": {
-            "activation": gelu_approximate,
-            "epsilon": 1e-12,
-            "attention": {"dropout": attention_dropout},
-        },
-    }
 
 
 def _hub(
@@ -152,9 +128,9 @@ def _hub(
     """Returns the arguments of the model and its recipes."""
     size, kinds = sizes(folder, HUB_ENTRIES), folder.size("num_segments", 2)
     dim, dropout = size.dim, folder.number("dropout", 0.1)
-    arguments = _arguments(size, dropout, dropout)
+    config = arguments(size, dropout, dropout, epsilon=1e-12)
     # The head of KerasHub has another activation and ε than the blocks.
-    arguments["head"] = keras.Sequential(
+    config["head"] = keras.Sequential(
         [
             keras.layers.Dense(dim, activation="gelu", dtype=dtype, name="dense"),
             keras.layers.LayerNormalization(epsilon=1e-5, dtype=dtype, name="norm"),
@@ -177,7 +153,7 @@ def _hub(
             **hub_norm("head/norm", f"{HUB_HEAD}/_intermediate_layer_norm", dim),
             "logits/bias": Recipe({f"{HUB_HEAD}/vars/0": (size.vocabulary,)}),
         }
-    return arguments, recipes
+    return config, recipes
 
 
 def _hugging_face(
@@ -188,14 +164,15 @@ def _hugging_face(
     size, kinds = sizes(folder, ENTRIES), folder.size("type_vocab_size", 2)
     dim = size.dim
     dropout = folder.number("hidden_dropout_prob", 0.1)
-    arguments = _arguments(
-        size, dropout, folder.number("attention_probs_dropout_prob", 0.1)
+    config = arguments(
+        size,
+        dropout,
+        folder.number("attention_probs_dropout_prob", 0.1),
+        activation=folder.one_of("hidden_act", ACTIVATIONS, "gelu"),
+        epsilon=folder.number("layer_norm_eps", 1e-12),
     )
-    activation = folder.one_of("hidden_act", ACTIVATIONS, "gelu")
-    epsilon = folder.number("layer_norm_eps", 1e-12)
-    arguments["block"] |= {"activation": activation, "epsilon": epsilon}
     is_tied = bool(folder.entry("tie_word_embeddings", True))
-    arguments["tie_embeddings"] = is_tied
+    config["tie_embeddings"] = is_tied
     positions = f"{EMBEDDINGS}.position_embeddings.weight"
     segments = f"{EMBEDDINGS}.token_type_embeddings.weight"
     recipes = {
@@ -209,14 +186,14 @@ def _hugging_face(
         recipes |= _block(f"block_{n}", f"bert.encoder.layer.{n}", size)
     if has_head:
         recipes |= _head(folder, size, is_tied)
-    return arguments, recipes
+    return config, recipes
 
 
 def _head(folder: WeightFolder, size: Sizes, is_tied: bool) -> dict[str, Recipe]:
     """Returns the recipes of the head."""
     transform, dim = "cls.predictions.transform", size.dim
-    own = f"{DECODER}.bias"  # the one that is used where both are stored
-    bias = own if own in folder.tensors else BIAS
+    bias = f"{DECODER}.bias"  # the one that is used where both are stored
+    bias = bias if bias in folder.tensors else BIAS
     recipes = {
         **dense("head", f"{transform}.dense", (dim, dim), transposed=True),
         **norm("head_norm", f"{transform}.LayerNorm", dim),

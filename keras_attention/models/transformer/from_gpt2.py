@@ -22,7 +22,9 @@ from keras_attention.models.base.weight_folder import (
 )
 from keras_attention.models.transformer.stored_blocks import (
     ACTIVATIONS,
+    HUB_ENTRIES,
     Sizes,
+    arguments,
     dense,
     hub_blocks,
     hub_norm,
@@ -30,17 +32,8 @@ from keras_attention.models.transformer.stored_blocks import (
     output_of_heads,
     sizes,
 )
-from keras_attention.ops.activations import gelu_approximate
 
 ENTRIES = ("vocab_size", "n_layer", "n_embd", "n_head", "n_inner", "n_positions")
-HUB_ENTRIES = (
-    "vocabulary_size",
-    "num_layers",
-    "hidden_dim",
-    "num_heads",
-    "intermediate_dim",
-    "max_sequence_length",
-)
 SUPPORTED = {
     "scale_attn_weights": True,
     "scale_attn_by_inverse_layer_idx": False,
@@ -52,7 +45,7 @@ PREFIX = "transformer."
 MASK = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
 
 
-def load(cls: Any, path: Path, **arguments: Any) -> Any:
+def load(cls: Any, path: Path, **options: Any) -> Any:
     """Makes a `CausalLM` with the weights of a folder; see `CausalLM.from_gpt2`."""
     folder = open_folder(path)
     check_kind(folder, "gpt2", "GPT2Backbone")
@@ -68,27 +61,9 @@ def load(cls: Any, path: Path, **arguments: Any) -> Any:
             folder, recipes, lambda name: name in head or bool(MASK.fullmatch(name))
         )
         check_copies(folder, [(name, "wte.weight") for name in head])
-    model = cls(**config, **arguments)
+    model = cls(**config, **options)
     assign(model, folder, recipes)
     return model
-
-
-def _arguments(size: Sizes, dropout: float, attention_dropout: float) -> dict[str, Any]:
-    return {
-        "vocabulary_size": size.vocabulary,
-        "num_layers": size.layers,
-        "dim": size.dim,
-        "num_heads": size.heads,
-        "intermediate_dim": size.inside,
-        "dropout": dropout,
-        "max_length": size.positions,
-        "block": {
-            "norm_first": True,
-            "activation": gelu_approximate,
-            "epsilon": 1e-5,
-            "attention": {"dropout": attention_dropout},
-        },
-    }
 
 
 def _hub(folder: WeightFolder) -> tuple[dict[str, Any], dict[str, Recipe]]:
@@ -96,10 +71,11 @@ def _hub(folder: WeightFolder) -> tuple[dict[str, Any], dict[str, Recipe]]:
     size = sizes(folder, HUB_ENTRIES)
     dropout = folder.number("dropout", 0.1)
     words = {"layers/reversible_embedding/vars/0": (size.vocabulary, size.dim)}
-    places = {"layers/position_embedding/vars/0": (size.positions, size.dim)}
-    return _arguments(size, dropout, dropout), {
+    positions = {"layers/position_embedding/vars/0": (size.positions, size.dim)}
+    config = arguments(size, dropout, dropout, norm_first=True, epsilon=1e-5)
+    return config, {
         "token_embedding/embeddings": Recipe(words),
-        "token_embedding_position/embedding/embeddings": Recipe(places),
+        "token_embedding_position/embedding/embeddings": Recipe(positions),
         **hub_blocks("transformer_decoder", size),
         **hub_norm("final_norm", "layers/layer_normalization", size.dim),
     }
@@ -113,12 +89,16 @@ def _hugging_face(
     size = sizes(folder, ENTRIES)
     dropout = folder.number("resid_pdrop", 0.1)
     folder.check_entries({"embd_pdrop": dropout})
-    arguments = _arguments(size, dropout, folder.number("attn_pdrop", 0.1))
-    activation = folder.one_of("activation_function", ACTIVATIONS, "gelu_new")
-    epsilon = folder.number("layer_norm_epsilon", 1e-5)
-    arguments["block"] |= {"activation": activation, "epsilon": epsilon}
+    config = arguments(
+        size,
+        dropout,
+        folder.number("attn_pdrop", 0.1),
+        norm_first=True,
+        activation=folder.one_of("activation_function", ACTIVATIONS, "gelu_new"),
+        epsilon=folder.number("layer_norm_epsilon", 1e-5),
+    )
     is_tied = bool(folder.entry("tie_word_embeddings", True))
-    arguments["tie_embeddings"] = is_tied
+    config["tie_embeddings"] = is_tied
     words = (size.vocabulary, size.dim)
     recipes = {
         "token_embedding/embeddings": Recipe({"wte.weight": words}),
@@ -133,7 +113,7 @@ def _hugging_face(
         )
     for n in range(size.layers):
         recipes |= _block(f"block_{n}", f"h.{n}", size)
-    return arguments, recipes, is_tied
+    return config, recipes, is_tied
 
 
 def _block(ours: str, stored: str, size: Sizes) -> dict[str, Recipe]:

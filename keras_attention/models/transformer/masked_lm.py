@@ -19,11 +19,11 @@ from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.strings import FillsBlanks
 from keras_attention.models.base.weight_folder import Path
 from keras_attention.models.transformer import from_bert
-from keras_attention.models.transformer.block_maker import BlockMaker
-from keras_attention.models.transformer.token_embedding import TokenEmbedding
+from keras_attention.models.transformer.architecture import Architecture
+from keras_attention.models.transformer.backbone import Backbone
 
 Tensor = Any
-BLOCK = {"activation": "gelu"}
+BLOCK: dict[str, Any] = {"activation": "gelu"}
 
 
 @export
@@ -130,7 +130,7 @@ class MaskedLM(FillsBlanks, ConfiguredModel):
             dim=dim,
             max_length=max_length,
         )
-        maker = BlockMaker(
+        architecture = Architecture(
             dim,
             num_heads,
             intermediate_dim,
@@ -139,23 +139,18 @@ class MaskedLM(FillsBlanks, ConfiguredModel):
             block,
             attention,
             dtype=dtype,
-            defaults=BLOCK,
+            **BLOCK,
         )
-        num_heads = maker.num_heads
-        blocks = [maker.encoder(f"block_{n}") for n in range(num_layers)]
-
-        norm = partial(norm_like, blocks[-1])
-        token_embedding = TokenEmbedding(
+        num_heads = architecture.num_heads
+        blocks = [architecture.encoder(f"block_{n}") for n in range(num_layers)]
+        norm = partial(norm_like, blocks[0])
+        embedding = architecture.embedding(
             vocabulary_size,
-            dim,
-            maker.embedding_position,
             max_length=max_length,
-            dropout=dropout,
-            scale=maker.embedding_position == "sinusoidal",
             tied=tie_embeddings,
             normalization=None if blocks[0].norm_first else norm("embedding_norm"),
-            dtype=dtype,
         )
+        backbone = Backbone(embedding, blocks, norm="final_norm")
         if head is None:
             dense = keras.layers.Dense(
                 dim, activation=blocks[0].activation, dtype=dtype, name="head"
@@ -171,12 +166,7 @@ class MaskedLM(FillsBlanks, ConfiguredModel):
         mask_positions = keras.Input(
             (None,), dtype="int32", name="mask_positions"
         )  # (B, P)
-        is_valid = ops.not_equal(tokens, 0)
-        x = token_embedding(tokens)  # (B, T, D)
-        for one in blocks:
-            x = one(x, mask=is_valid)
-        if blocks[0].norm_first:
-            x = norm("final_norm")(x)
+        x = backbone(tokens, mask=ops.not_equal(tokens, 0))  # (B, T, D)
         x = ops.take_along_axis(
             x, ops.expand_dims(mask_positions, 2), axis=1
         )  # (B, P, D)
@@ -186,7 +176,7 @@ class MaskedLM(FillsBlanks, ConfiguredModel):
                 f"`head` must return the width of the model, {dim}. Received: "
                 f"head={head!r}, which returns the width {hidden.shape[-1]}"
             )
-        logits = bias(token_embedding.logits(hidden))  # (B, P, V)
+        logits = bias(backbone.logits(hidden))  # (B, P, V)
         super().__init__(
             {"tokens": tokens, "mask_positions": mask_positions}, logits, locals()
         )
@@ -236,9 +226,9 @@ class MaskedLM(FillsBlanks, ConfiguredModel):
 
     def check_given(self, given: dict[str, Any]) -> None:
         super().check_given(given)
-        tokens, places = given.get("tokens"), given.get("mask_positions")
-        if places is not None and tokens is not None and len(tokens.shape) > 1:
-            check_ids("mask_positions", places, tokens.shape[1])
+        tokens, positions = given.get("tokens"), given.get("mask_positions")
+        if positions is not None and tokens is not None and len(tokens.shape) > 1:
+            check_ids("mask_positions", positions, tokens.shape[1])
 
 
 class _Bias(keras.layers.Layer):

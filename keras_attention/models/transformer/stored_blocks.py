@@ -5,12 +5,21 @@ Shapes: D model width, H heads, E width of a head, F width inside the MLP.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from keras_attention.models.base.stored_tensors import Array
 from keras_attention.models.base.weight_folder import Recipe, WeightFolder
 from keras_attention.ops.activations import gelu_approximate
 
+# The entries of a config of KerasHub, in the order of `Sizes`.
+HUB_ENTRIES = (
+    "vocabulary_size",
+    "num_layers",
+    "hidden_dim",
+    "num_heads",
+    "intermediate_dim",
+    "max_sequence_length",
+)
 # By the names that configs of Hugging Face use.
 ACTIVATIONS = {
     "gelu": "gelu",
@@ -57,10 +66,37 @@ def sizes(folder: WeightFolder, names: tuple[str, ...]) -> Sizes:
     """
     dim = folder.size(names[2])
     default = {names[4]: 4 * dim}
-    found = Sizes(*(folder.size(name, default.get(name)) for name in names))
-    if dim % found.heads:
-        raise folder.refusal(names[3], f"a divisor of {names[2]}={dim}", found.heads)
-    return found
+    size = Sizes(*(folder.size(name, default.get(name)) for name in names))
+    if dim % size.heads:
+        raise folder.refusal(names[3], f"a divisor of {names[2]}={dim}", size.heads)
+    return size
+
+
+def arguments(
+    size: Sizes, dropout: float, attention_dropout: float, **block: Any
+) -> dict[str, Any]:
+    """Returns the arguments of a model.
+
+    Args:
+        size: the sizes of the model.
+        dropout: the dropout rate of the embeddings and of the sublayers' outputs.
+        attention_dropout: the dropout rate of the attention weights.
+        **block: further arguments of the blocks, in place of GELU by tanh.
+    """
+    return {
+        "vocabulary_size": size.vocabulary,
+        "num_layers": size.layers,
+        "dim": size.dim,
+        "num_heads": size.heads,
+        "intermediate_dim": size.inside,
+        "dropout": dropout,
+        "max_length": size.positions,
+        "block": {
+            "activation": gelu_approximate,
+            "attention": {"dropout": attention_dropout},
+            **block,
+        },
+    }
 
 
 def dense(

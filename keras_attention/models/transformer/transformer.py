@@ -6,25 +6,21 @@ vocabulary.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_attention import samplers
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.exported_generation import ExportsTargets
-from keras_attention.models.base.generation import Generator, as_tokens
+from keras_attention.models.base.generation import Generator, as_tokens, named_input
 from keras_attention.models.base.strings import Translates
-from keras_attention.models.transformer.block_maker import BlockMaker
-from keras_attention.models.transformer.encoder_decoder import (
-    EncoderDecoder,
-    check_lengths,
-    check_tie,
-)
+from keras_attention.models.transformer.architecture import Architecture
+from keras_attention.models.transformer.backbone import Backbone
 from keras_attention.ops.sequence import decoding
 
 Tensor = Any
@@ -161,9 +157,8 @@ class Transformer(Translates, ExportsTargets, ConfiguredModel):
             num_layers=num_layers,
             dim=dim,
         )
-        sizes = (source_vocabulary_size, target_vocabulary_size)
-        check_tie(tie_embeddings, sizes)
-        maker = BlockMaker(
+        check_tie(tie_embeddings, source_vocabulary_size, target_vocabulary_size)
+        architecture = Architecture(
             dim,
             num_heads,
             intermediate_dim,
@@ -174,22 +169,34 @@ class Transformer(Translates, ExportsTargets, ConfiguredModel):
             cross_attention,
             dtype,
         )
-        num_heads = maker.num_heads
-        parts = EncoderDecoder(maker, num_layers)
-        parts.embed(
-            sizes, dim, maker.embedding_position, dropout, tie_embeddings, dtype
-        )
+        num_heads = architecture.num_heads
+        layers = range(num_layers)
+        encoder_blocks = [architecture.encoder(f"encoder_block_{n}") for n in layers]
+        decoder_blocks = [architecture.decoder(f"decoder_block_{n}") for n in layers]
+        embed = partial(architecture.embedding, scale=True)
+        if tie_embeddings == "all":
+            read = write = embed(source_vocabulary_size, name="embedding")
+        else:
+            read = embed(source_vocabulary_size, name="source_embedding")
+            is_tied = tie_embeddings == "target"
+            write = embed(target_vocabulary_size, name="target_embedding", tied=is_tied)
+        encoder = Backbone(read, encoder_blocks, norm="encoder_norm")
+        decoder = Backbone(write, decoder_blocks, norm="decoder_norm")
 
         source = keras.Input((None,), dtype="int32", name="source")  # (B, S)
         target = keras.Input((None,), dtype="int32", name="target")  # (B, T)
-        logits = parts.forced(target, *parts.encode(source))  # (B, T, V)
+        is_valid = ops.not_equal(source, 0)
+        memory = encoder(source, mask=is_valid)  # (B, S, D)
+        # The padding of the target comes after its tokens: no token attends to it.
+        hidden = decoder(target, memory, memory_mask=is_valid)  # (B, T, D)
+        logits = decoder.logits(hidden)  # (B, T, V)
         super().__init__({"source": source, "target": target}, logits, locals())
-        self._parts = parts
+        self._encoder, self._decoder = encoder, decoder
         self._generator = Generator(
             self,
             {"source": source_vocabulary_size},
             cached=True,
-            positions=parts.positions,
+            positions=decoder.positions,
         )
 
     @classmethod
@@ -198,7 +205,7 @@ class Transformer(Translates, ExportsTargets, ConfiguredModel):
         size: str,
         source_vocabulary_size: int,
         target_vocabulary_size: int,
-        **more: Any,
+        **arguments: Any,
     ) -> Transformer:
         """Creates a model with the settings of a paper.
 
@@ -207,7 +214,7 @@ class Transformer(Translates, ExportsTargets, ConfiguredModel):
                 for data sets as small as Multi30k.
             source_vocabulary_size: the number of source tokens, including padding 0.
             target_vocabulary_size: the number of target tokens, including padding 0.
-            **more: further arguments of the class, which override those of the size.
+            **arguments: further arguments of the class, in place of those of the size.
 
         Raises:
             ValueError: if the size is unknown.
@@ -221,9 +228,9 @@ class Transformer(Translates, ExportsTargets, ConfiguredModel):
             raise ValueError(
                 f"`size` must be one of {list(SIZES)}. Received: size={size!r}"
             )
-        settings = {**SIZES[size], **more}
-        if more.get("attention") is not None:
-            settings["num_heads"] = more.get("num_heads")
+        settings = {**SIZES[size], **arguments}
+        if arguments.get("attention") is not None:
+            settings["num_heads"] = arguments.get("num_heads")
         return cls(source_vocabulary_size, target_vocabulary_size, **settings)
 
     def begin(self, inputs: dict[str, Tensor], length: int) -> tuple[list, list]:
@@ -238,12 +245,13 @@ class Transformer(Translates, ExportsTargets, ConfiguredModel):
             the source for each block. `next` updates only the caches.
         """
         source = ops.cast(inputs["source"], "int32")
-        memory, mask = self._parts.encode(source)
-        batch, decoder = ops.shape(source)[0], self._parts.decoder
-        static = [block.prepare(memory, mask) for block in decoder]
+        is_valid = ops.not_equal(source, 0)
+        memory = self._encoder(source, mask=is_valid)
+        batch, blocks = ops.shape(source)[0], self._decoder.blocks
+        static = [block.prepare(memory, is_valid) for block in blocks]
         cache = [
             block.initial_cache(batch, length, prepared)
-            for block, prepared in zip(decoder, static)
+            for block, prepared in zip(blocks, static)
         ]
         return cache, static
 
@@ -263,15 +271,9 @@ class Transformer(Translates, ExportsTargets, ConfiguredModel):
         Returns:
             Logits (B, V), the output of the decoder (B, D), and the cache.
         """
-        parts, caches = self._parts, []
         token = decoding.read(prompt, index - 1)  # (B,)
-        x = parts.target.step(token, index - 1)  # (B, D)
-        for block, before, memory in zip(parts.decoder, cache, static):
-            x, after = block.step(x, before, index - 1, memory)
-            caches.append(after)
-        if parts.decoder_norm is not None:
-            x = parts.decoder_norm(x)
-        return parts.target.logits(x), x, caches
+        hidden, cache = self._decoder.step(token, index - 1, cache, index - 1, static)
+        return self._decoder.logits(hidden), hidden, cache
 
     def generate(
         self,
@@ -307,16 +309,35 @@ class Transformer(Translates, ExportsTargets, ConfiguredModel):
                 vocabulary; a `max_length` below 1; a source or target longer than the
                 learned positions; or an `attention` that cannot run step by step.
         """
-        if isinstance(inputs, dict) and "source" not in inputs:
-            raise ValueError(f"`inputs` must hold 'source'. Received: {list(inputs)}")
-        source = inputs["source"] if isinstance(inputs, dict) else inputs
+        source = named_input("source", inputs)
         source = as_tokens("source", source, self.source_vocabulary_size)
-        check_lengths(source.shape[1], max_length, self._generator.positions)
+        positions = self._generator.positions
+        if positions is not None and max(source.shape[1], max_length) > positions:
+            raise ValueError(
+                "`source` and `max_length` must not exceed the positions that are "
+                f"learned. Received: {source.shape[1]} tokens, "
+                f"max_length={max_length}, {positions} positions"
+            )
         return self._generator(
             {"source": source},
             max_length,
-            samplers.get(sampler),
+            sampler,
             start_token_id,
             stop_token_ids,
             seed,
+        )
+
+
+def check_tie(tie: Any, source_size: int, target_size: int) -> None:
+    """Raises a ValueError unless `tie` is valid for vocabularies of these sizes."""
+    if tie not in ("all", "target", None):
+        raise ValueError(
+            '`tie_embeddings` must be "all", "target" or None. '
+            f"Received: tie_embeddings={tie!r}"
+        )
+    if tie == "all" and source_size != target_size:
+        raise ValueError(
+            '`tie_embeddings="all"` needs one vocabulary for source and target. '
+            f"Received: source_vocabulary_size={source_size}, "
+            f"target_vocabulary_size={target_size}"
         )

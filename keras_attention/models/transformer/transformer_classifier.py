@@ -15,8 +15,8 @@ from keras_attention.layers.transformer.block import norm_like
 from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.strings import Classifies
-from keras_attention.models.transformer.block_maker import BlockMaker
-from keras_attention.models.transformer.token_embedding import TokenEmbedding
+from keras_attention.models.transformer.architecture import Architecture
+from keras_attention.models.transformer.backbone import Backbone
 from keras_attention.numerics.precision import to_float32
 
 Tensor = Any
@@ -123,7 +123,7 @@ class TransformerClassifier(Classifies, ConfiguredModel):
             dim=dim,
             max_length=max_length,
         )
-        maker = BlockMaker(
+        architecture = Architecture(
             dim,
             num_heads,
             intermediate_dim,
@@ -132,29 +132,22 @@ class TransformerClassifier(Classifies, ConfiguredModel):
             block,
             attention,
             dtype=dtype,
-            heads=4,
+            default_heads=4,
         )
-        num_heads = maker.num_heads
-        waves = maker.embedding_position == "sinusoidal"
-        embed = TokenEmbedding(
+        num_heads = architecture.num_heads
+        is_sinusoidal = architecture.position == "sinusoidal"
+        embedding = architecture.embedding(
             vocabulary_size,
-            dim,
-            maker.embedding_position,
             max_length=max_length,
-            dropout=dropout,
-            scale=waves,
-            stddev=None if waves else STDDEV,
-            dtype=dtype,
+            stddev=None if is_sinusoidal else STDDEV,
         )
+        blocks = [architecture.encoder(f"block_{n}") for n in range(num_layers)]
         tokens = keras.Input((None,), dtype="int32", name="tokens")  # (B, T)
         is_valid = ops.not_equal(tokens, 0)
-        x = embed(tokens)  # (B, T, D)
-        for n in range(num_layers):
-            last = maker.encoder(f"block_{n}")
-            x = last(x, mask=is_valid)
+        x = Backbone(embedding, blocks)(tokens, mask=is_valid)  # (B, T, D)
         x = _pool(x, is_valid)  # (B, D)
-        if last.norm_first:
-            x = norm_like(last, "last_norm")(x)
+        if blocks[0].norm_first:  # the sum, so that each word keeps its weight in it
+            x = norm_like(blocks[0], "last_norm")(x)
         x = keras.layers.Dropout(dropout, dtype=dtype, name="pooled_dropout")(x)
         logits = keras.layers.Dense(num_classes, dtype=dtype, name="logits")(x)
         super().__init__({"tokens": tokens}, logits, locals())

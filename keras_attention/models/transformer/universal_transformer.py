@@ -21,7 +21,7 @@ from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.generation import named_input
 from keras_attention.models.base.strings import AnswersQuestions
-from keras_attention.models.transformer.block_maker import BlockMaker
+from keras_attention.models.transformer.architecture import Architecture
 from keras_attention.numerics import masks
 
 Tensor = Any
@@ -121,18 +121,15 @@ class UniversalTransformer(AnswersQuestions, ConfiguredModel):
         if isinstance(block, keras.layers.Layer):
             shared = _copy(block, num_heads, intermediate_dim)
         else:
-            maker = BlockMaker(
+            architecture = Architecture(
                 dim,
                 num_heads,
                 4 * dim if intermediate_dim is None else intermediate_dim,
                 dropout,
-                None,
-                block,
-                None,
+                block=block,
                 dtype=dtype,
-                heads=8,
             )
-            shared = maker.encoder("block")
+            shared = architecture.encoder("block")
         halting = adaptive_halting.get(halting, dtype)
         scales = position != "learned"
         encoder = SentenceEncoder(
@@ -199,17 +196,17 @@ class UniversalTransformer(AnswersQuestions, ConfiguredModel):
                 f"Received: inputs of the type {type(inputs).__name__}"
             )
         self._check_data("ponder_times", (inputs,), {})
-        given = {x.name: named_input(x.name, inputs) for x in self.inputs}
+        arrays = {x.name: named_input(x.name, inputs) for x in self.inputs}
         before = keras.Model(self.inputs, self._before_depth)
-        count, size = len(given["question"]), positive("batch_size", batch_size)
-        found = []
+        count, size = len(arrays["question"]), positive("batch_size", batch_size)
+        batches = []
         for start in range(0, count, size):
-            batch = {k: x[start : start + size] for k, x in given.items()}
+            batch = {k: x[start : start + size] for k, x in arrays.items()}
             updates = self._depth.run(
                 **before(batch, training=False), training=False
             ).updates
-            found.append(ops.convert_to_numpy(updates).astype("int32"))
-        updates = np.concatenate(found)  # (B, M + 1)
+            batches.append(ops.convert_to_numpy(updates).astype("int32"))
+        updates = np.concatenate(batches)  # (B, M + 1)
         return {"story": updates[:, :-1], "question": updates[:, -1]}
 
 

@@ -27,6 +27,7 @@ from keras_attention.datasets.babi.simulator import (
     time_reasoning,
 )
 from keras_attention.datasets.babi.simulator.random_source import RandomSource
+from keras_attention.datasets.sizes import check_size
 
 __all__ = ["simulate"]
 
@@ -85,10 +86,7 @@ def simulate(
     """
     if not isinstance(task, int) or isinstance(task, bool) or task not in _STORIES:
         raise ValueError(f"`task` must be from 1 to 20. Received: task={task!r}")
-    if not isinstance(count, int) or count < 0:
-        raise ValueError(
-            f"`count` must be a whole number of at least 0. Received: count={count!r}"
-        )
+    check_size("count", count, least=0)
     random_source = RandomSource(np.random.default_rng(seed))
     tell = _STORIES[task]
     examples: list[Example] = []

@@ -1,6 +1,6 @@
-"""The input and output layers of a Transformer: embedding and output projection.
+"""The backbone of all Transformers: embedding, positions, blocks, final normalization.
 
-Shapes: B batch, T tokens, D width, V words of the vocabulary.
+Shapes: B batch, T tokens, S positions of a memory, D width, V words of the vocabulary.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from keras_attention.layers import positions
 from keras_attention.layers.base.arguments import fraction
 from keras_attention.layers.positions.position_embedding import PositionEmbedding
 from keras_attention.layers.transformer.attentions import copy_layer
+from keras_attention.layers.transformer.block import Block, norm_like
 
 Tensor = Any
 
@@ -35,7 +36,8 @@ class TokenEmbedding:
             encode the position.
         max_length: the number of learned positions.
         dropout: the dropout rate of the embedded inputs.
-        scale: whether to multiply the embeddings by √D.
+        scale: whether to multiply the embeddings by √D; by default, only with
+            sinusoidal positions.
         stddev: the standard deviation of the initial embeddings; defaults to 1 / √D.
         tied: whether the output projection uses the embedding matrix.
         normalization: a layer that normalizes the embedded inputs, or None.
@@ -50,13 +52,14 @@ class TokenEmbedding:
         position: Any = None,
         max_length: int = 1024,
         dropout: float = 0.0,
-        scale: bool = True,
+        scale: bool | None = None,
         stddev: float | None = None,
         tied: bool = True,
         normalization: Any = None,
         dtype: Any = None,
         name: str = "token_embedding",
     ) -> None:
+        scale = position == "sinusoidal" if scale is None else scale
         self.scale = dim**0.5 if scale else None
         self.embedding: Any = keras.layers.ReversibleEmbedding(
             vocabulary_size,
@@ -104,3 +107,80 @@ class TokenEmbedding:
     def logits(self, hidden: Tensor) -> Tensor:
         """Returns the logits (..., V) of hidden states (..., D)."""
         return self.embedding(hidden, reverse=True)
+
+
+class Backbone:
+    """The layers that a Transformer has below its head.
+
+        x₀ = embedding(tokens)
+        xₗ = block(xₗ₋₁)
+        h  = norm(x_L)                       with `norm_first`, else x_L
+
+    With encoder blocks, it is an encoder, or a language model if each call is causal.
+    With decoder blocks, it is a decoder, whose calls take a memory. A model holds one
+    backbone, or two, and uses it in its graph and in its generation.
+
+    This class is not a layer, so its layers belong directly to the model.
+
+    Args:
+        embedding: the `TokenEmbedding` of the tokens.
+        blocks: the blocks, at least one, all with the same settings.
+        norm: the name of the final normalization. None if the head normalizes.
+    """
+
+    def __init__(
+        self, embedding: TokenEmbedding, blocks: list[Any], norm: str | None = None
+    ) -> None:
+        self.embedding = embedding
+        self.blocks = blocks
+        last: Block = blocks[-1]
+        self.norm: Any = norm_like(last, norm) if norm and last.norm_first else None
+
+    def __call__(self, tokens: Tensor, *memory: Tensor, **options: Any) -> Tensor:
+        """Returns the hidden states (B, T, D) of tokens (B, T).
+
+        Args:
+            tokens: integers (B, T).
+            *memory: for decoder blocks, the memory (B, S, D).
+            **options: further arguments of the blocks, such as `mask`.
+        """
+        x = self.embedding(tokens)  # (B, T, D)
+        for block in self.blocks:
+            x = block(x, *memory, **options)
+        return self._normalize(x)
+
+    def step(
+        self,
+        token: Tensor,
+        position: Any,
+        caches: list[Any],
+        index: Any,
+        memories: list[Any] | None = None,
+    ) -> tuple[Tensor, list[Any]]:
+        """Returns the hidden states (B, D) of one token per row, and the new caches.
+
+        Args:
+            token: integers (B,).
+            position: the position that the token has in its sequence, a number or (B,).
+            caches: the cache of each block.
+            index: where the token is written to the caches.
+            memories: for decoder blocks, the memory that each block prepared.
+        """
+        x, updated = self.embedding.step(token, position), []
+        prepared = [()] * len(caches) if memories is None else [(m,) for m in memories]
+        for block, cache, memory in zip(self.blocks, caches, prepared):
+            x, cache = block.step(x, cache, index, *memory)
+            updated.append(cache)
+        return self._normalize(x), updated
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Returns the logits (..., V) of hidden states (..., D)."""
+        return self.embedding.logits(hidden)
+
+    @property
+    def positions(self) -> int | None:
+        """The number of learned positions; None if the length is unlimited."""
+        return getattr(self.embedding.position, "max_length", None)
+
+    def _normalize(self, x: Tensor) -> Tensor:
+        return x if self.norm is None else self.norm(x)

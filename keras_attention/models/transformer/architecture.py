@@ -1,4 +1,4 @@
-"""Creates the blocks of a Transformer from the arguments of its constructor."""
+"""The arguments that all Transformers share, and the parts that they describe."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from keras_attention.layers.transformer.transformer_decoder_block import (
 from keras_attention.layers.transformer.transformer_encoder_block import (
     TransformerEncoderBlock,
 )
+from keras_attention.models.transformer.backbone import TokenEmbedding
 
 ADDED = ("sinusoidal", "learned")
 # The allowed keys of a model's `block`. All others are arguments of the model.
@@ -30,29 +31,31 @@ OF_BLOCKS = (
 )
 
 
-class BlockMaker:
-    """Creates the blocks of a model, with equal settings and separate attention layers.
+class Architecture:
+    """The checked arguments of a Transformer; creates its embeddings and blocks.
+
+    All blocks have equal settings and separate attention layers.
 
     Attributes:
         num_heads: the number of heads that the model uses; None with an `attention`.
-        embedding_position: the position that is added to the embeddings, or None.
+        position: the position that is added to the embeddings, or None.
 
     Args:
         dim: D, the width of the model.
         num_heads: the number of heads of each attention layer. None for the default, or
             if `attention` is a layer.
         intermediate_dim: the width of the hidden layer of each block's MLP.
-        dropout: the dropout rate of each sublayer's output.
+        dropout: the dropout rate of the embeddings and of each sublayer's output.
         position: the `position` of the model, see `split_position`.
         block: the `block` of the model: further arguments of its blocks, or None.
         attention: an attention layer that is not built; each block gets a copy. None
             for multi-head attention.
         cross_attention: an attention layer that is not built, for the attention of the
             decoder blocks to the memory. None for the settings of `attention`.
-        dtype: the dtype policy of the blocks. A copy of a layer keeps the dtype policy
+        dtype: the dtype policy of the layers. A copy of a layer keeps the dtype policy
             of the layer.
-        heads: the default of `num_heads`.
-        defaults: default arguments of the blocks; `block` overrides them.
+        default_heads: the default of `num_heads`.
+        **defaults: default arguments of the blocks; `block` overrides them.
 
     Raises:
         ValueError: for arguments that do not fit each other; see `Transformer`.
@@ -64,16 +67,16 @@ class BlockMaker:
         num_heads: int | None,
         intermediate_dim: int,
         dropout: float,
-        position: Any,
-        block: dict[str, Any] | None,
-        attention: Any,
+        position: Any = None,
+        block: dict[str, Any] | None = None,
+        attention: Any = None,
         cross_attention: Any = None,
         dtype: Any = None,
-        heads: int = 8,
-        defaults: dict[str, Any] | None = None,
+        default_heads: int = 8,
+        **defaults: Any,
     ) -> None:
-        self.embedding_position, attention_position = split_position(position)
-        arguments = {**(defaults or {}), **block_arguments(block, attention_position)}
+        self.position, attention_position = split_position(position)
+        arguments = {**defaults, **block_arguments(block, attention_position)}
         for name, layer in (
             ("attention", attention),
             ("cross_attention", cross_attention),
@@ -81,19 +84,26 @@ class BlockMaker:
             if layer is not None:
                 check_layer(name, layer)
         if attention is None:
-            num_heads = heads if num_heads is None else num_heads
+            num_heads = default_heads if num_heads is None else num_heads
             check_heads(dim, num_heads, arguments)
         else:
             check_alone(num_heads, position, attention_position, block)
         self.num_heads = num_heads
+        self._dim = dim
+        self._shared = {"dropout": dropout, "dtype": dtype}
         self._attention, self._cross_attention = attention, cross_attention
         self._arguments = {
             "num_heads": num_heads,
             "intermediate_dim": intermediate_dim,
-            "dropout": dropout,
-            "dtype": dtype,
+            **self._shared,
             **arguments,
         }
+
+    def embedding(self, vocabulary_size: int, **options: Any) -> TokenEmbedding:
+        """Returns a new embedding with the position; see `TokenEmbedding`."""
+        return TokenEmbedding(
+            vocabulary_size, self._dim, self.position, **self._shared, **options
+        )
 
     def encoder(self, name: str) -> TransformerEncoderBlock:
         """Returns a new encoder block, which has no memory."""
@@ -189,8 +199,8 @@ def check_heads(dim: int, num_heads: int, arguments: dict[str, Any]) -> None:
         num_heads: the number of heads of each attention.
         arguments: the result of `block_arguments`.
     """
-    own = (arguments.get("attention") or {}).get("key_dim")
-    if own is None and dim % positive("num_heads", num_heads):
+    key_dim = (arguments.get("attention") or {}).get("key_dim")
+    if key_dim is None and dim % positive("num_heads", num_heads):
         raise ValueError(
             "`num_heads` must divide `dim`, unless the `attention` of `block` has a "
             f"'key_dim'. Received: num_heads={num_heads}, dim={dim}"

@@ -1,0 +1,142 @@
+"""The controls of the views of texts: text boxes, a button, examples or networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+from keras_attention.explore import examples
+
+
+class Form(NamedTuple):
+    """The controls of a view.
+
+    Attributes:
+        view: the name of the view's file in `explore/views/`.
+        intro: what the tab tells first.
+        boxes: the arguments of each text box.
+        button: the label of the button.
+        examples: texts for all boxes; the view then stands beside the boxes.
+        networks: networks to choose from, by their label; the last box begins with the
+            `example` of the network.
+    """
+
+    view: str
+    intro: str
+    boxes: list[dict[str, Any]]
+    button: str
+    examples: Sequence[tuple[str, ...]] = ()
+    networks: Mapping[str, Any] | None = None
+
+    def tab(self, gr: Any, show: Callable[..., str]) -> tuple[Any, list[Any], Any]:
+        """Adds the controls; returns the function, its inputs and its output."""
+        private = {"api_visibility": "private"}
+        beside = bool(self.examples)
+        gr.Markdown(self.intro)
+        inputs = []
+        with gr.Row() if beside else nullcontext():
+            with gr.Column(min_width=280) if beside else nullcontext():
+                if self.networks:
+                    labels = list(self.networks)
+                    network = gr.Radio(labels, value=labels[0], label="The network")
+                    inputs.append(network)
+                inputs += [gr.Textbox(**box) for box in self.boxes]
+                button = gr.Button(self.button, variant="primary")
+            with gr.Column(min_width=280, scale=2) if beside else nullcontext():
+                view = gr.HTML()
+
+        def compute(*texts: str) -> str:
+            return show(self.view, *texts)
+
+        if beside:
+            gr.Examples(
+                [list(example) for example in self.examples],
+                inputs,
+                view,
+                compute,
+                run_on_click=True,
+                cache_examples=False,
+                label="Examples",
+                **private,
+            )
+        text = inputs[-1]
+        gr.on([button.click, text.submit], compute, inputs, view, **private)
+        if (networks := self.networks) is not None:
+
+            def change(label: str) -> tuple[str, str]:
+                example = networks[label].example
+                return example, compute(label, example)
+
+            network.input(change, network, [text, view], **private)
+        return compute, inputs, view
+
+
+def _first(networks: dict[str, Any]) -> str:
+    """Returns the example of the network that is chosen first."""
+    return next(iter(networks.values())).example
+
+
+STORY = Form(
+    "story",
+    "Write a story, one sentence a line, and ask a question about it. A memory "
+    "network answers. It knows the small world of the bAbI stories: people who "
+    "walk, take, drop and give things.",
+    [
+        {
+            "value": examples.STORIES[0][0],
+            "label": "Story",
+            "lines": 6,
+            "max_lines": 14,
+        },
+        {"value": examples.STORIES[0][1], "label": "Question", "max_lines": 1},
+    ],
+    "Answer",
+    examples=examples.STORIES,
+)
+SENTENCE = Form(
+    "sentence",
+    "Type a sentence, then point at a word: the other words show how much it "
+    "attends to them, in each layer and head of a small language model.",
+    [{"value": _first(examples.READERS), "label": "Sentence", "max_lines": 3}],
+    "Read",
+    networks=examples.READERS,
+)
+TRANSLATION = Form(
+    "translation",
+    "Type a text. The network writes its translation token by token, and each row "
+    "of the table shows which parts of your text it looked at for that token.",
+    [{"value": _first(examples.TASKS), "label": "Text", "max_lines": 3}],
+    "Translate",
+    networks=examples.TASKS,
+)
+MEMORY = Form(
+    "memory",
+    "A Differentiable Neural Computer reads a graph, edge by edge, and is then "
+    "asked where a route leads. Go through the steps to see what is in its memory, "
+    "and where it writes and reads. All names are free.",
+    [
+        {
+            "value": examples.EDGES,
+            "label": "Edges",
+            "info": "One a line: place | line | next place",
+            "lines": 7,
+            "max_lines": 14,
+        },
+        {
+            "value": examples.ROUTES[0][1],
+            "label": "Route",
+            "info": "A place and the lines to take: place | line | line",
+            "max_lines": 2,
+        },
+    ],
+    "Follow the route",
+    examples=examples.ROUTES,
+)
+SOFTMAX = Form(
+    "temperature",
+    "Write a few words. The bars show the attention of one of them to all others. "
+    "Drag β, the temperature and the number of heads to see what each does.",
+    [{"value": examples.WORDS, "label": "Words", "max_lines": 3}],
+    "Show",
+)
