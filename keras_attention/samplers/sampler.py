@@ -179,7 +179,7 @@ class Chance:
     def draw(self, batch: Any, length: Any, seed: int | None) -> Tensor:
         """Samples the random numbers of one call; see `Sampler.draw`."""
         source = self.generator if seed is None else seed
-        return kernels.uniform((batch, length), source)
+        return keras.random.uniform((batch, length), seed=source, dtype="float32")
 
     @property
     def variables(self) -> list:
