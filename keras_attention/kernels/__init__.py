@@ -62,19 +62,17 @@ the same functions:
   with XLA
 - `without_initial_values()`: a context in which JAX creates variables without values,
   which must be assigned later
-- `uniform(shape, seed)`: random float32 numbers in [0, 1)
 - `uncompiled(function, variables, jit_compile)`: a replacement for `compiled` that does
   not compile
-- `Recorder(function, layers, after)`: calls a function of Keras layers; on torch, it
-  replays recorded calls, see `recording/torch.py`. `replaying(owner)` is a context, and
+- `Replayer(function, layers, after)`: calls a function of Keras layers; on torch, it
+  replays traced calls, see `replay/torch.py`. `replaying(owner)` is a context, and
   `is_replaying(owner)` says whether the code runs in it
 - `random_input(function)`: the random numbers that a function without arguments
-  returns. A recording calls the function at each replay
-- `decision(flag)`: a boolean tensor as a Python boolean. A recording compares it at
-  each replay
-- `expect(condition)`: adds a condition to a recording, beside a check of values that
-  raises an error. `will_be_known(tensor)` says whether a call is traced for a recording
-  that will know the values of the tensor
+  returns. Each replay calls the function
+- `decision(flag)`: a boolean tensor as a Python boolean. Each replay compares it
+- `expect(condition)`: adds a condition to a trace, beside a check of values that raises
+  an error. `will_be_known(tensor)` says whether a call is traced, and its replay will
+  know the values of the tensor
 - `save_function(path, model, function, spec, rules, plain)`: writes a SavedModel of
   `function`, which maps a tensor of `spec` to a tensor and uses the weights of `model`.
   `rules` are the `Rules` that the file checks. `plain` says whether the function
@@ -154,7 +152,7 @@ _scan = _kernel_of("scan", "jax", "tensorflow", "torch")
 _memory = _kernel_of("memory_step", "jax", "tensorflow")
 _links = _kernel_of("sparse_links", "jax", "tensorflow", "torch")
 _decoding = _kernel_of("decoding", "jax", "tensorflow", "torch")
-_recording = _kernel_of("recording", "torch")
+_replay = _kernel_of("replay", "torch")
 _placement = _kernel_of("placement", "jax")
 _ring = _kernel_of("ring_attention", "jax")
 _saved_model = _kernel_of("saved_model", "jax", "tensorflow")
@@ -182,15 +180,14 @@ generate = _decoding.generate
 read = _decoding.read
 write = _decoding.write
 compiled = _decoding.compiled
-uniform = _kernel_of("decoding", "tensorflow").uniform
 uncompiled = import_module(f"{__name__}.decoding.reference").uncompiled
-Recorder = _recording.Recorder
-decision = _recording.decision
-expect = _recording.expect
-will_be_known = _recording.will_be_known
-is_replaying = _recording.is_replaying
-random_input = _recording.random_input
-replaying = _recording.replaying
+Replayer = _replay.Replayer
+decision = _replay.decision
+expect = _replay.expect
+will_be_known = _replay.will_be_known
+is_replaying = _replay.is_replaying
+random_input = _replay.random_input
+replaying = _replay.replaying
 is_traced = _tracing.is_traced
 changes = _tracing.changes
 check_distribution = _placement.check_distribution
@@ -218,7 +215,7 @@ __all__ = [
     "SPLITS_TENSORS",
     "MemoryOptions",
     "MemoryState",
-    "Recorder",
+    "Replayer",
     "Rules",
     "access_memory",
     "additive",
@@ -264,7 +261,6 @@ __all__ = [
     "to_mesh",
     "trace_memory",
     "uncompiled",
-    "uniform",
     "will_be_known",
     "without_initial_values",
     "without_masks",

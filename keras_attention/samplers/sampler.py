@@ -190,7 +190,7 @@ class StochasticSampler(Sampler):
 
     def draw(self, batch: Any, length: Any, seed: int | None = None) -> Tensor:
         source = self.generator if seed is None else seed
-        return kernels.uniform((batch, length), source)
+        return keras.random.uniform((batch, length), seed=source, dtype="float32")
 
     @property
     def variables(self) -> list:

@@ -12,19 +12,6 @@ from keras_attention.samplers.truncation import draw_best
 pytestmark = pytest.mark.backends("all")  # a backend may draw in a graph of its own
 
 
-def test_numbers_are_those_of_the_generator():
-    """Call after call, for each shape, and whoever else draws from it."""
-    ours, theirs = keras.random.SeedGenerator(3), keras.random.SeedGenerator(3)
-    for shape in ((2, 3), (2, 3), (5, 1), (2, 3)):
-        found = ops.convert_to_numpy(kernels.uniform(shape, ours))
-        right = keras.random.uniform(shape, seed=theirs, dtype="float32")
-        np.testing.assert_array_equal(found, ops.convert_to_numpy(right))
-    np.testing.assert_array_equal(
-        ops.convert_to_numpy(kernels.uniform((4,), 7)),
-        ops.convert_to_numpy(keras.random.uniform((4,), seed=7)),
-    )
-
-
 def test_words_are_those_of_a_draw():
     rng = np.random.default_rng(0)
     best = -np.sort(-rng.normal(size=(400, 7)) * 3, -1).astype("float32")

@@ -16,7 +16,7 @@ from keras_attention.kernels.additive.reference import (
     exponential,
     is_wide,
 )
-from keras_attention.kernels.recording.torch_facts import decision
+from keras_attention.kernels.replay.torch_facts import decision
 
 Tensor = Any
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import keras
 
-from keras_attention.kernels.decoding.reference import read
+from keras_attention.kernels.decoding.reference import read, write
 
 Tensor = Any
 Structure = Any
@@ -29,8 +29,8 @@ def generate(
 
     def goes_on(carry: tuple[Any, Structure]) -> Any:
         index, state = carry
-        more = index < stop
-        return more if done is None else more & ~done(state)
+        before_stop = index < stop
+        return before_stop if done is None else before_stop & ~done(state)
 
     def body(carry: tuple[Any, Structure]) -> tuple[Any, Structure]:
         index, state = carry
@@ -38,12 +38,6 @@ def generate(
 
     state = jax.tree.map(jnp.asarray, state)
     return jax.lax.while_loop(goes_on, body, (jnp.asarray(start, "int32"), state))[1]
-
-
-def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
-    """Updates a tensor; XLA does it in place if nothing else reads the tensor."""
-    values = jnp.asarray(values, tensor.dtype)
-    return jax.lax.dynamic_update_index_in_dim(tensor, values, index, 1)
 
 
 def compiled(

@@ -35,18 +35,9 @@ def read(tensor: Tensor, index: Any) -> Tensor:
 
 def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
     """Returns a copy of the tensor with the values at an index of axis 1."""
-    places = [0, index] + [0] * (len(tensor.shape) - 2)
-    return ops.slice_update(tensor, places, ops.expand_dims(values, 1))
-
-
-def uniform(shape: tuple[Any, ...], seed: Any) -> Tensor:
-    """Samples float32 numbers, uniform in [0, 1).
-
-    Args:
-        shape: the shape, of integers or scalar tensors.
-        seed: an integer or a seed generator.
-    """
-    return keras.random.uniform(shape, seed=seed, dtype="float32")
+    start = [0, index] + [0] * (len(tensor.shape) - 2)
+    values = ops.expand_dims(ops.cast(values, tensor.dtype), 1)
+    return ops.slice_update(tensor, start, values)
 
 
 def uncompiled(

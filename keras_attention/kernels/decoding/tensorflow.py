@@ -9,12 +9,12 @@ import keras
 import tensorflow as tf
 
 from keras_attention.kernels.decoding import reference
-from keras_attention.kernels.decoding.reference import read
+from keras_attention.kernels.decoding.reference import read, write
 
 Tensor = Any
 Structure = Any
 
-__all__ = ["compiled", "generate", "read", "uniform", "write"]
+__all__ = ["compiled", "generate", "read", "write"]
 
 
 def generate(
@@ -35,14 +35,13 @@ def generate(
     stop = tf.cast(stop, "int32")
 
     def pack(flat: list) -> Structure:
-        rest = iter(flat)
-        return tree.pack_sequence_as(
-            state, [next(rest) if t else None for t in is_tensor]
-        )
+        values = iter(flat)
+        leaves = [next(values) if t else None for t in is_tensor]
+        return tree.pack_sequence_as(state, leaves)
 
     def goes_on(index: Tensor, flat: list) -> Tensor:
-        more = index < stop
-        return more if done is None else more & ~done(pack(flat))
+        before_stop = index < stop
+        return before_stop if done is None else before_stop & ~done(pack(flat))
 
     def body(index: Tensor, flat: list) -> tuple[Tensor, list]:
         new = [x for x, t in zip(tree.flatten(step(index, pack(flat))), is_tensor) if t]
@@ -53,22 +52,6 @@ def generate(
 
     flat = [x for x, t in zip(leaves, is_tensor) if t]
     return pack(tf.while_loop(goes_on, body, (tf.cast(start, "int32"), flat))[1])
-
-
-def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
-    """Updates a tensor, in place if XLA compiles the graph."""
-    return reference.write(tensor, index, tf.cast(values, tensor.dtype))
-
-
-def uniform(shape: tuple[Any, ...], seed: Any) -> Tensor:
-    """Runs one graph instead of six operations, for a seed generator in eager mode."""
-    if isinstance(seed, keras.random.SeedGenerator) and tf.executing_eagerly():
-        return _uniform(tuple(int(n) for n in shape), seed)
-    return reference.uniform(shape, seed)
-
-
-# The generator is an argument: the function is traced for it and forgets it with it.
-_uniform = tf.function(reference.uniform, autograph=False)
 
 
 def compiled(

@@ -1,59 +1,64 @@
 """Decoding on torch: a Python loop with in-place updates and few device syncs.
 
-Inside a compiled function, the steps of the loop are recorded; see `torch_steps.py`.
+The steps of a loop differ in their tensors only. Inside a compiled function, the first
+step of each loop is therefore traced (`replay/torch_trace.py`), and replayed for the
+later ones. A step may close over weights: they change in place, and replaced weights
+are detected. A step is refused, and runs as it is, if it closes over another tensor,
+reads the value of a tensor, assigns to a variable or changes the shapes of its state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
 
 import keras
 import torch
 
-from keras_attention.kernels.decoding import torch_steps
 from keras_attention.kernels.decoding.reference import tensors
+from keras_attention.kernels.replay.torch_rewrite import Untraceable
+from keras_attention.kernels.replay.torch_structures import plan
+from keras_attention.kernels.replay.torch_trace import Call
 
 Tensor = Any
 Structure = Any
+Step = Callable[[Any, Structure], Structure]
+Done = Callable[[Structure], Tensor] | None
 
 # An accelerator runs asynchronously, and each check for the end makes Python wait.
 # Extra steps after the end change nothing and cost less than a check after each step.
 PATIENCE = 8
 
 
-def generate(
-    step: Callable[[Any, Structure], Structure],
-    state: Structure,
-    start: Any,
-    stop: Any,
-    done: Callable[[Structure], Tensor] | None,
-) -> Structure:
-    """Runs a Python loop, which replays the recorded step if there is one.
+def generate(step: Step, state: Structure, start: Any, stop: Any, done: Done) -> Any:
+    """Runs a Python loop, which replays the traced step if there is one.
 
-    `step` receives the index as a number. A recorded step receives it as a tensor.
+    `step` receives the index as a number. A traced step receives it as a tensor.
     """
     start, stop = int(start), int(stop)
     if start >= stop or (done is not None and done(state)):
         return state
     patience = _patience(state)
-    program = torch_steps.program(step, done, state, stop - start)
-    if program is None:
+    loops = _active.get()
+    traced = None if loops is None else loops.traced(step, done, state)
+    if traced is None:
         for index in range(start, stop):
             asks = index > start and (index - start) % patience == 0
             if asks and done is not None and done(state):
                 break
             state = step(index, state)
         return state
-    flat, ended = program.tensors, None
+    flat, ended = traced.tensors, None
     places = torch.arange(stop, device=flat[0].device).unbind()
     for index in range(start, stop):
         if ended is not None and (index - start) % patience == 0 and ended:
             break
-        flat = program.run(places[index], *flat)
+        flat = traced.run(places[index], *flat)
         if done is not None:
             ended, *flat = flat
-    return program.pack(flat)
+    return traced.pack(flat)
 
 
 def read(tensor: Tensor, index: Any) -> Tensor:
@@ -77,11 +82,11 @@ def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
 def compiled(
     function: Callable[..., Structure], variables: Sequence[Any], jit_compile: bool
 ) -> Callable[..., Structure]:
-    """Wraps a function to run without autograd and with recorded loop steps."""
-    recorder = torch_steps.Recorder(variables)
+    """Wraps a function to run without autograd and to replay the steps of loops."""
+    loops = _Loops(variables)
 
     def run(*args: Structure) -> Structure:
-        with torch.inference_mode(), recorder.recording(args):
+        with torch.inference_mode(), loops.calling(args):
             output = function(*tensors(args))
         # Copies that are made outside inference mode are regular tensors.
         return keras.tree.map_structure(
@@ -89,6 +94,97 @@ def compiled(
         )
 
     return run
+
+
+class _Traced(NamedTuple):
+    """A traced step, which works on the flat list of the tensors in a state."""
+
+    run: Callable[..., list[Tensor]]  # f(index, *tensors): [done,] tensors
+    tensors: list[Tensor]  # the tensors of the first state
+    pack: Callable[[Sequence[Tensor]], Structure]  # restores the state's structure
+
+
+class _Loops:
+    """The traced loops of one compiled function, which uses the variables."""
+
+    def __init__(self, variables: Sequence[Any]) -> None:
+        self.variables = variables
+        self._weights: list[Tensor] = []
+        self._steps: dict[Any, Callable | None] = {}
+        self._numbers: tuple = ()
+        self._count = 0
+
+    @contextmanager
+    def calling(self, args: Structure) -> Iterator[None]:
+        """Context manager for one call with `args`, whose loops are traced."""
+        weights = [v.value for v in self.variables]
+        if [id(w) for w in weights] != [id(w) for w in self._weights]:
+            self._steps, self._weights = {}, weights
+        leaves = keras.tree.flatten(args)
+        self._numbers = tuple(x for x in leaves if isinstance(x, (int, float)))
+        self._count = 0
+        token = _active.set(self)
+        try:
+            yield
+        finally:
+            _active.reset(token)
+
+    def traced(self, step: Step, done: Done, state: Structure) -> _Traced | None:
+        """Returns the traced step of the next loop, or None if it is refused."""
+        leaves = keras.tree.flatten(state)
+        is_tensor = [x is not None for x in leaves]
+        tensors = [x for x in leaves if x is not None]
+        self._count += 1
+        if not tensors or not all(isinstance(x, torch.Tensor) for x in tensors):
+            return None
+        # Views, so that each tensor is another object without a mask
+        tensors = [x.contiguous().view_as(x) for x in tensors]
+        facts = _facts(tensors)
+
+        def pack(flat: Sequence[Tensor]) -> Structure:
+            values = iter(flat)
+            leaves = [next(values) if t else None for t in is_tensor]
+            return keras.tree.pack_sequence_as(state, leaves)
+
+        def flat_step(index: Tensor, *flat: Tensor) -> list[Tensor]:
+            state = step(index, pack(flat))
+            leaves = (x for x in keras.tree.flatten(state) if x is not None)
+            new = [x.contiguous().view_as(x) for x in leaves]
+            if _facts(new) != facts:
+                raise Untraceable("a step changes the shapes of its state")
+            return new if done is None else [done(state), *new]
+
+        key = (self._count, self._numbers, done is None, *is_tensor, *facts)
+        if key not in self._steps:
+            self._steps[key] = self._trace(flat_step, tensors)
+        run = self._steps[key]
+        return None if run is None else _Traced(run, tensors, pack)
+
+    def _trace(self, function: Callable, tensors: list[Tensor]) -> Callable | None:
+        """Traces one step on copies of the tensors, or returns None if it is refused."""
+        index = torch.ones((), dtype=torch.int64, device=tensors[0].device)
+        leaves: dict[int, Tensor] = {}
+        arguments = plan(((index, *tensors), {}), leaves)
+        token = _active.set(None)
+        try:
+            with torch.inference_mode(False), torch.no_grad():
+                call = Call(
+                    *(function, arguments, [*leaves.values()]),
+                    *(self.variables, self._weights),
+                    in_place=True,
+                )
+                return call.trace().forward
+        except Untraceable:
+            return None
+        finally:
+            _active.reset(token)
+
+
+_active: ContextVar[_Loops | None] = ContextVar("loops", default=None)
+
+
+def _facts(tensors: Sequence[Tensor]) -> list[tuple]:
+    return [(tuple(x.shape), x.dtype, x.device) for x in tensors]
 
 
 def _patience(state: Structure) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch.nn.functional import embedding_bag
 
-from keras_attention.kernels.recording.torch_facts import operation
+from keras_attention.kernels.replay.torch_facts import operation
 
 Tensor = Any
 

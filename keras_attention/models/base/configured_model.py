@@ -73,7 +73,7 @@ class ConfiguredModel(PortableCompilation, Checked, keras.Model):
         super().__init__(inputs=inputs, outputs=outputs, **more)
         if dtype is not None:
             self.dtype_policy = keras.dtype_policies.get(dtype)
-        self._recorder = kernels.Recorder(
+        self._replayer = kernels.Replayer(
             super().call,
             lambda: list(self._flatten_layers(include_self=False)),
             after=RECORD_AFTER,
@@ -142,7 +142,7 @@ class ConfiguredModel(PortableCompilation, Checked, keras.Model):
     ) -> Any:
         call: Any = super().call
         if kernels.is_replaying(self) and not is_recording():
-            call = self._recorder
+            call = self._replayer
         return call(inputs, training=training, mask=mask, **kwargs)
 
     def train_step(self, *args: Any, **kwargs: Any) -> Any:

@@ -35,12 +35,12 @@ class RecordedModel(keras.Model):
         self.model = model
         self.supports_masking = True
         self.built = model.built
-        self._recorder = kernels.Recorder(
+        self._replayer = kernels.Replayer(
             super().__call__, lambda: list(model._flatten_layers(include_self=True))
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "model" and getattr(self, "_recorder", None) is not None:
+        if name == "model" and getattr(self, "_replayer", None) is not None:
             raise AttributeError(
                 "`model` cannot be replaced; call `keras_attention.recorded` with the "
                 f"other model. Received: model={value!r}"
@@ -50,7 +50,7 @@ class RecordedModel(keras.Model):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.run_eagerly or is_recording() or kernels.in_layer_call():
             return super().__call__(*args, **kwargs)
-        return self._recorder(*args, **kwargs)
+        return self._replayer(*args, **kwargs)
 
     def build(self, *shapes: Any, **more: Any) -> None:
         self.built = True  # the first call builds the model
@@ -99,12 +99,12 @@ class RecordedModel(keras.Model):
     @property
     def recordings(self) -> int:
         """The number of signatures that are replayed now; 0 on other backends."""
-        return self._recorder.recordings
+        return self._replayer.traces
 
     @property
     def refusals(self) -> list[str]:
         """Why signatures are not recorded, each reason once; [] on other backends."""
-        return self._recorder.reasons
+        return self._replayer.reasons
 
     def get_config(self) -> dict[str, Any]:
         model = keras.saving.serialize_keras_object(self.model)

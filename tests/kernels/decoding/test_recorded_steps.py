@@ -20,18 +20,18 @@ on_torch = pytest.mark.backends("torch", reason="only torch records steps")
 
 @pytest.fixture
 def recorded(monkeypatch):
-    """For each loop that was met for the first time: whether it was recorded."""
-    from keras_attention.kernels.decoding import torch_steps
+    """For each loop that was met for the first time: whether it was traced."""
+    from keras_attention.kernels.decoding import torch as torch_decoding
 
-    found, record = [], torch_steps.Recorder._record
+    traced, trace = [], torch_decoding._Loops._trace
 
-    def noting(self, function, tensors, packs):
-        program = record(self, function, tensors, packs)
-        found.append(program is not None)
-        return program
+    def noting(self, function, tensors):
+        run = trace(self, function, tensors)
+        traced.append(run is not None)
+        return run
 
-    monkeypatch.setattr(torch_steps.Recorder, "_record", noting)
-    return found
+    monkeypatch.setattr(torch_decoding._Loops, "_trace", noting)
+    return traced
 
 
 def compiled(layer=None):

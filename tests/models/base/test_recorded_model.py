@@ -89,20 +89,20 @@ def test_the_models_record_their_own_steps(monkeypatch, more):
     monkeypatch.setattr(configured_model, "RECORD_AFTER", 0.0)
     eager, expected = trained(True, **more)
     fast, found = trained(False, **more)
-    assert not eager._recorder._entries
-    assert [e.reason for e in fast._recorder._entries.values()] == [""]
+    assert not eager._replayer._signatures
+    assert [e.reason for e in fast._replayer._signatures.values()] == [""]
     np.testing.assert_array_equal(expected, found)
     for one, other in zip(eager.weights, fast.weights):
         np.testing.assert_array_equal(np.array(one), np.array(other))
     inputs, _ = stories()
     tensors = {name: ops.convert_to_tensor(x) for name, x in inputs.items()}
-    before = len(fast._recorder._entries)
+    before = len(fast._replayer._signatures)
     fast(tensors)  # a direct call is never recorded
-    assert len(fast._recorder._entries) == before
+    assert len(fast._replayer._signatures) == before
     for _ in range(2):
         found = fast.predict(inputs, verbose=0)
     np.testing.assert_array_equal(found, eager.predict(inputs, verbose=0))
-    assert len(fast._recorder._entries) == before + 1
+    assert len(fast._replayer._signatures) == before + 1
 
 
 @pytest.mark.slow
@@ -132,8 +132,8 @@ def test_steps_on_arrays_are_recorded(monkeypatch):
     for _ in range(4):
         found = model.train_on_batch(inputs, answers)
         assert found == eager.train_on_batch(inputs, answers)
-    assert model._recorder.has_settled
-    assert model._recorder.reasons == []
+    assert model._replayer.has_settled
+    assert model._replayer.reasons == []
 
 
 @pytest.mark.backends("torch")
@@ -272,4 +272,4 @@ def test_a_penalty_on_gradients_is_never_recorded(monkeypatch):
     x = {"center": np.arange(8), "context": np.ones((8, 3), int)}
     for _ in range(30):
         model.train_on_batch(x, np.zeros((8, 3)))
-    assert model._recorder.recordings == 0
+    assert model._replayer.traces == 0

@@ -110,7 +110,7 @@ def record_steps(model: Any, step: Callable[[], Any]) -> None:
     """
     import keras
 
-    recorder = getattr(model, "_recorder", None)
+    recorder = getattr(model, "_replayer", None)
     if keras.backend.backend() != "torch" or recorder is None:
         return
     end = time.perf_counter() + RECORDING_SECONDS

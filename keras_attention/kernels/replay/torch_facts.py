@@ -1,4 +1,4 @@
-"""What a recorded call depends on besides its arguments: random numbers, decisions."""
+"""What a traced call depends on besides its arguments: random numbers, decisions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Structure = Any
 
 
 class Changed(Exception):
-    """A decision of a recorded call had another result in this call."""
+    """A decision of a traced call had another result in this call."""
 
 
 class Facts(NamedTuple):
@@ -37,8 +37,7 @@ _facts: ContextVar[Facts | _Playback | None] = ContextVar("facts", default=None)
 
 
 @contextmanager
-def collected(facts: Facts) -> Iterator[None]:
-    """Context manager that adds the facts of a call to `facts`."""
+def _as_facts(facts: Facts | _Playback | None) -> Iterator[None]:
     token = _facts.set(facts)
     try:
         yield
@@ -46,52 +45,55 @@ def collected(facts: Facts) -> Iterator[None]:
         _facts.reset(token)
 
 
-@contextmanager
-def played_back(facts: Facts, numbers: Sequence[Structure]) -> Iterator[None]:
+def collected(facts: Facts | None) -> Any:
+    """Context manager that adds the facts of a call to `facts`.
+
+    With None, a call that decides or reads a seed cannot be traced.
+    """
+    return _as_facts(facts)
+
+
+def played_back(facts: Facts, numbers: Sequence[Structure]) -> Any:
     """Context manager in which a call gets these random numbers and decisions."""
-    token = _facts.set(_Playback(facts, numbers))
-    try:
-        yield
-    finally:
-        _facts.reset(token)
+    return _as_facts(_Playback(facts, numbers))
 
 
 def random_input(function: Callable[[], Structure]) -> Structure:
     """Calls a function that returns random numbers.
 
-    A recording calls the function anew at each replay, before its operations. The
-    function must therefore not depend on a tensor.
+    A replay calls the function anew, before its operations. The function must therefore
+    not depend on a tensor.
     """
     facts = _facts.get()
     if isinstance(facts, _Playback):
         return next(facts.numbers)
-    found = function()
+    numbers = function()
     if facts is not None:
         facts.functions.append(function)
-        facts.numbers.append(found)
-    return found
+        facts.numbers.append(numbers)
+    return numbers
 
 
 def decision(flag: Tensor) -> bool:
     """Returns a boolean tensor as a Python boolean.
 
-    A recording compares it at each replay; another result ends the replay.
+    Each replay compares it; another result ends the replay.
     """
     facts = _facts.get()
     if isinstance(facts, _Playback):
-        found = next(facts.decisions)
-        _holds(flag, found)
-        return found
-    found = bool(flag)
+        expected = next(facts.decisions)
+        _holds(flag, expected)
+        return expected
+    result = bool(flag)
     if facts is not None:
-        facts.decisions.append(found)
-    return found
+        facts.decisions.append(result)
+    return result
 
 
 def expect(condition: Callable[[], Tensor]) -> None:
-    """Adds a condition to a recording; if it does not hold, the replay ends.
+    """Adds a condition to a trace; if it does not hold, the replay ends.
 
-    Use it beside a check that raises an error. Outside recordings, nothing happens.
+    Use it beside a check that raises an error. Outside traces, nothing happens.
     """
     if _facts.get() is not None:
         decision(condition())
@@ -104,7 +106,7 @@ def will_be_known(tensor: Tensor) -> bool:
 
 
 def check(flag: torch.Tensor, expected: bool) -> None:
-    """Raises `Changed` if a decision has another result than in the recording."""
+    """Raises `Changed` if a decision has another result than in the trace."""
     if bool(flag) is not expected:
         raise Changed
 
@@ -114,7 +116,7 @@ FUNCTIONS: dict[Any, Callable] = {}
 
 
 def operation(name: str, function: Callable, like: Callable) -> Callable:
-    """Returns a function that a recording contains as one operation.
+    """Returns a function that a trace contains as one operation.
 
     Args:
         name: the name of the operation.
@@ -122,15 +124,15 @@ def operation(name: str, function: Callable, like: Callable) -> Callable:
             read values.
         like: returns fake tensors with the shapes and dtypes of the results.
     """
-    made = torch.library.custom_op(
+    traced = torch.library.custom_op(
         f"keras_attention::{name}", function, mutates_args=()
     )
-    made.register_fake(like)
+    traced.register_fake(like)
     FUNCTIONS[getattr(torch.ops.keras_attention, name).default] = function
 
     def call(*args: Any) -> Any:
         # Outside traces, an operation would only take time.
-        return (made if isinstance(_facts.get(), _Playback) else function)(*args)
+        return (traced if isinstance(_facts.get(), _Playback) else function)(*args)
 
     return call
 

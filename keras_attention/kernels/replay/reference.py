@@ -1,4 +1,4 @@
-"""Recordings on backends that compile, or that only predict: none are needed."""
+"""Calls on backends that compile, or that only predict: nothing is replayed."""
 
 from __future__ import annotations
 
@@ -10,27 +10,19 @@ Tensor = Any
 Structure = Any
 
 
-class Recorder:
+class Replayer:
     """Calls a function as it is; see `torch.py` for the arguments."""
 
     def __init__(
         self, function: Callable[..., Structure], layers: Any, after: float = 0.0
     ) -> None:
         self.function = function
+        self.traces: int = 0
+        self.reasons: list[str] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Structure:
         """Calls the function."""
         return self.function(*args, **kwargs)
-
-    @property
-    def recordings(self) -> int:
-        """Returns 0."""
-        return 0
-
-    @property
-    def reasons(self) -> list[str]:
-        """Returns an empty list: nothing is refused, because nothing is recorded."""
-        return []
 
 
 def random_input(function: Callable[[], Structure]) -> Structure:
@@ -44,7 +36,7 @@ def decision(flag: Tensor) -> bool:
 
 
 def expect(condition: Callable[[], Tensor]) -> None:
-    """Does nothing, because nothing is recorded."""
+    """Does nothing, because nothing is replayed."""
 
 
 def will_be_known(tensor: Tensor) -> bool:

@@ -59,10 +59,8 @@ def warmed(fast, *args, **kwargs):
 
 
 def replays(fast):
-    """The number of recordings that would be replayed now."""
-    entries = fast._recorder._entries.values()
-    found = (entry.recording for entry in entries)
-    return sum(one is not None and one.state.is_current() for one in found)
+    """The number of traces that would be replayed now."""
+    return sum(calls.is_current() for calls in fast._replayer._signatures.values())
 
 
 def gradients(output, sources):
@@ -374,7 +372,7 @@ def test_a_tensor_from_elsewhere_is_refused():
 
 def test_too_many_operations(monkeypatch):
     monkeypatch.setattr(
-        "keras_attention.kernels.recording.torch_trace.MOST_OPERATIONS", 9
+        "keras_attention.kernels.replay.torch_trace.MOST_OPERATIONS", 9
     )
     fast = warmed(keras_attention.recorded(Refused(lambda _, x: sum([x] * 9))), wave(2))
     assert fast.refusals == ["more than 9 operations"]
@@ -568,12 +566,12 @@ def test_a_recording_is_dropped_less_and_less_often():
     """A callback that sets an attribute at each step must not record at each step."""
     model = dense_model()
     fast = warmed(keras_attention.recorded(model), wave(B, D))
-    (entry,) = fast._recorder._entries.values()
-    programs = {id(entry.recording): entry.recording}
+    (calls,) = fast._replayer._signatures.values()
+    programs = {id(calls.program): calls.program}
     for step in range(20):
         model.layers[0].note = object()
         fast(wave(B, D, start=step))
-        programs[id(entry.recording)] = entry.recording
+        programs[id(calls.program)] = calls.program
     assert len(programs) <= 3
 
 

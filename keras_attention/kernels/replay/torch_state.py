@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import torch
 
-from keras_attention.kernels.recording.torch_structures import PLAIN
+from keras_attention.kernels.replay.torch_structures import PLAIN
 
 MOST_ITEMS = 256  # of a list or dict whose items are compared
 _HOOKS = (

@@ -1,1 +1,0 @@
-"""Recording and replay of the calls of a layer or model, on torch."""

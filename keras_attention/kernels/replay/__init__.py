@@ -1,0 +1,1 @@
+"""Tracing and replay of the calls of layers, models and loop steps, on torch."""
