@@ -69,9 +69,11 @@ def _measure(names: list[str]) -> int:
     for name in names:
         start = time.perf_counter()
         card, now = recipe.measure(name)
-        found = recipe.differences(card, now)
-        differs += bool(found)
-        said = "; ".join(f"{k}: {v}" for k, v in found.items()) or "as on the card"
+        differences = recipe.differences(card, now)
+        differs += bool(differences)
+        said = (
+            "; ".join(f"{k}: {v}" for k, v in differences.items()) or "as on the card"
+        )
         seconds = time.perf_counter() - start
         print(f"{name:28} {_text(now)}: {said}, {seconds:.0f} s", flush=True)
     return 1 if differs else 0

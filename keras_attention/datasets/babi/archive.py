@@ -130,10 +130,10 @@ def load(
     examples: list[Example] = []
     for number, member in members.items():
         source = f"{path}: {member}"
-        found = parse(decode_text(contents[member], source), number, source)
-        if not found:
+        parsed = parse(decode_text(contents[member], source), number, source)
+        if not parsed:
             raise ValueError(f"{source} has no question: it is empty or cut off.")
-        examples.extend(found)
+        examples.extend(parsed)
     return examples
 
 
@@ -242,13 +242,13 @@ def _read(path: Path, members: Sequence[str]) -> dict[str, bytes]:
 
 def _split_number(line: str, where: str) -> tuple[int, str]:
     number, _, text = line.strip(" \r\n").partition(" ")
-    found = files.whole_number(number)
-    if found is None or not text.strip():
+    index = files.whole_number(number)
+    if index is None or not text.strip():
         raise ValueError(
             f"{where}: a line must be a number, a space and a sentence. "
             f"Received: {line.strip()!r}"
         )
-    return found, text
+    return index, text
 
 
 def _split_fact(text: str, where: str) -> tuple[str, ...]:
@@ -266,16 +266,16 @@ def _split_fact(text: str, where: str) -> tuple[str, ...]:
 def _split_question(
     text: str, positions: Mapping[int, int], where: str
 ) -> tuple[tuple[str, ...], str, tuple[int, ...]]:
-    question, answer, *rest = (field.strip() for field in text.split("\t"))
+    question, answer, *facts = (field.strip() for field in text.split("\t"))
     words, answers = _tokenize(question), _tokenize(answer)
-    if not words or len(answers) != 1 or len(rest) > 1:
+    if not words or len(answers) != 1 or len(facts) > 1:
         raise ValueError(
             f"{where}: a question must be followed by a tab, an answer of one word, "
             "and at most one more tab with the numbers of its supporting lines. "
             f"Received: {text!r}"
         )
     support = []
-    for number in rest[0].split() if rest else ():
+    for number in facts[0].split() if facts else ():
         line = files.whole_number(number)
         if line is None or line not in positions:
             raise ValueError(

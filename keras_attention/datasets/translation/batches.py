@@ -52,19 +52,19 @@ class Buckets:
         if self._seed is not None:
             rng = np.random.default_rng((self._seed, epoch))
         batches: list[tuple[int, np.ndarray, int]] = []  # width, rows, real rows
-        rest = np.zeros(0, np.int64)
+        waiting = np.zeros(0, np.int64)
         for bucket, width in enumerate(self.widths):
             rows = np.flatnonzero(self._bucket == bucket)
             rows = rows if rng is None else rng.permutation(rows)
-            rows = np.concatenate([rest, rows])
+            rows = np.concatenate([waiting, rows])
             whole = len(rows) // self.batch_size * self.batch_size
             for start in range(0, whole, self.batch_size):
                 chosen = rows[start : start + self.batch_size]
                 batches.append((width, chosen, self.batch_size))
-            rest = rows[whole:]
-        if len(rest):
-            chosen = np.resize(rest, self.batch_size)
-            batches.append((self.widths[-1], chosen, len(rest)))
+            waiting = rows[whole:]
+        if len(waiting):
+            chosen = np.resize(waiting, self.batch_size)
+            batches.append((self.widths[-1], chosen, len(waiting)))
         order = range(len(batches)) if rng is None else rng.permutation(len(batches))
         self._batches = [batches[i] for i in order]
         self.epoch = epoch
@@ -174,8 +174,8 @@ def _lengths(*arrays: np.ndarray) -> np.ndarray:
 def _check_widths(widths: Sequence[int] | None, lengths: np.ndarray) -> tuple[int, ...]:
     if widths is None:
         shares = np.arange(1, _DEFAULT_WIDTHS + 1) / _DEFAULT_WIDTHS
-        found = np.quantile(lengths, shares, method="higher")
-        return tuple(int(width) for width in np.unique(np.maximum(found, 1)))
+        quantiles = np.quantile(lengths, shares, method="higher")
+        return tuple(int(width) for width in np.unique(np.maximum(quantiles, 1)))
     widths = tuple(int(width) for width in widths)
     if not widths or widths[0] < 1 or any(np.diff(widths) <= 0):
         raise ValueError(

@@ -179,9 +179,9 @@ class SkipGrams:
         centers, contexts = _nothing(), _nothing()
         while True:
             for chunk in self._chunks(rng):
-                found = self.pairs(self._subsampled(chunk, rng), rng)
+                pairs = self.pairs(self._subsampled(chunk, rng), rng)
                 centers, contexts = (
-                    np.concatenate(both) for both in zip((centers, contexts), found)
+                    np.concatenate(both) for both in zip((centers, contexts), pairs)
                 )
                 whole = len(centers) // self.batch_size * self.batch_size
                 words = self._with_noise(contexts[:whole], rng)  # (·, 1 + K)
@@ -200,16 +200,16 @@ class SkipGrams:
                     continue
                 reach = rng.integers(1, self.window + 1, len(chunk.tokens))
                 waiting.append(rows_of(*chunk, reach, self.window))
-                found = Rows(*(np.concatenate(parts) for parts in zip(*waiting)))
-                noise = self.draw((len(found.center), shared), rng)
-                words = np.concatenate([found.near, noise], axis=1)
+                joined = Rows(*(np.concatenate(parts) for parts in zip(*waiting)))
+                noise = self.draw((len(joined.center), shared), rng)
+                words = np.concatenate([joined.near, noise], axis=1)
                 whole = len(words) // step * step
                 for start in range(0, whole, step):
                     rows = slice(start, start + step)
-                    part = Rows(*(array[rows] for array in found))
+                    part = Rows(*(array[rows] for array in joined))
                     inputs = {"center": part.center, "context": words[rows]}
                     yield inputs, signed_weights(part, self.negatives, shared)
-                waiting = [Rows(*(array[whole:] for array in found))]
+                waiting = [Rows(*(array[whole:] for array in joined))]
 
     def pairs(
         self, chunk: _Chunk, rng: np.random.Generator
@@ -239,11 +239,11 @@ class SkipGrams:
     def _with_noise(self, contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Appends negatives to each context, (·, 1 + K)."""
         samples = self.draw((len(contexts), self.negatives), rng)
-        own = np.nonzero(samples == contexts[:, None])
-        while len(own[0]):
-            samples[own] = self.draw(own[0].shape, rng)
-            still = samples[own] == contexts[own[0]]
-            own = own[0][still], own[1][still]
+        equal = np.nonzero(samples == contexts[:, None])
+        while len(equal[0]):
+            samples[equal] = self.draw(equal[0].shape, rng)
+            still = samples[equal] == contexts[equal[0]]
+            equal = equal[0][still], equal[1][still]
         return np.concatenate([contexts[:, None], samples], axis=1)
 
     def _chunks(self, rng: np.random.Generator) -> Iterator[_Chunk]:
@@ -259,15 +259,15 @@ class SkipGrams:
             yield _Chunk(self._tokens[places], np.repeat(np.arange(len(rows)), sizes))
 
     def _subsampled(self, chunk: _Chunk, rng: np.random.Generator) -> _Chunk:
-        kept = rng.random(len(chunk.tokens)) < self._keep[chunk.tokens]
-        return _Chunk(*(array[kept] for array in chunk))
+        sampled = rng.random(len(chunk.tokens)) < self._keep[chunk.tokens]
+        return _Chunk(*(array[sampled] for array in chunk))
 
     def _expected_pairs(self) -> float:
         """Estimates the number of pairs per pass from sampled sentence lengths."""
         rng = np.random.default_rng(self._seed)
-        kept = rng.random(self.words) < self._keep[self._tokens]
+        sampled = rng.random(self.words) < self._keep[self._tokens]
         # The zero after the last word ends the last sentence.
-        totals = np.concatenate([[0], np.cumsum(kept)])
+        totals = np.concatenate([[0], np.cumsum(sampled)])
         lengths = np.diff(totals[self._starts])  # per sentence
         pairs = 0.0
         for apart in range(1, self.window + 1):

@@ -77,7 +77,7 @@ def load_vectors(
     if not binary:
         _check_text(path, format, limit)
     try:
-        found = gensim.KeyedVectors.load_word2vec_format(
+        stored = gensim.KeyedVectors.load_word2vec_format(
             str(path), binary=binary, no_header=format == "glove", limit=limit
         )
     except (ValueError, EOFError, AssertionError, MemoryError) as error:
@@ -85,9 +85,9 @@ def load_vectors(
         raise DamagedDataError(
             f"{path} is not of the format {format!r}, or is damaged ({error})."
         ) from error
-    count = len(found.key_to_index)  # the further rows are unused
-    names = tuple(found.index_to_key[:count])
-    vectors = np.array(found.vectors[:count], np.float32)  # (V, D)
+    count = len(stored.key_to_index)  # the further rows are unused
+    names = tuple(stored.index_to_key[:count])
+    vectors = np.array(stored.vectors[:count], np.float32)  # (V, D)
     wrong = np.flatnonzero(~np.isfinite(vectors).all(1))
     if len(wrong):
         word = names[wrong[0]]
@@ -139,12 +139,12 @@ def save_vectors(
     rows = [i for i, word in enumerate(words) if word not in SPECIAL_TOKENS]
     if not rows:
         raise ValueError("`vectors` must have at least one word. Received: none")
-    kept = _gensim().KeyedVectors(table.shape[1])
-    kept.add_vectors([words[i] for i in rows], table[rows])
+    written = _gensim().KeyedVectors(table.shape[1])
+    written.add_vectors([words[i] for i in rows], table[rows])
     # gensim writes frequent words first: decreasing counts keep the order.
     for place, i in enumerate(rows):
-        kept.set_vecattr(words[i], "count", len(rows) - place)
-    kept.save_word2vec_format(
+        written.set_vecattr(words[i], "count", len(rows) - place)
+    written.save_word2vec_format(
         str(path),
         binary=format == "word2vec_binary",
         write_header=format != "glove",
@@ -256,9 +256,9 @@ def _check_text(path: Path, format: str, limit: int | None) -> None:
                 raise _damaged(
                     path, 1, f"promises {count} words; there are more", first
                 )
-            found = len(line.split(b" ")) - 1
-            if found != width:
-                rule = f"must be a word and {width} numbers, and has {found}"
+            numbers = len(line.split(b" ")) - 1
+            if numbers != width:
+                rule = f"must be a word and {width} numbers, and has {numbers}"
                 raise _damaged(path, done + header, rule, line)
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DamagedDataError(
