@@ -1,27 +1,23 @@
 """The attention family for Keras 3, on TensorFlow, JAX and torch."""
 
-import sys
-
 from keras_attention.backend_choice import choose_backend
 from keras_attention.version import __version__
 
-# `python -m keras_attention.explore` imports Keras in a second process, while the first
-# one builds the page. Every other import registers all classes with Keras.
-_EXPLORES = ("-m", "keras_attention.explore") in zip(sys.orig_argv, sys.orig_argv[1:])
-if not (_EXPLORES and sys.argv[:1] == ["-m"]):  # while Python looks for the module
-    choose_backend()
-    from keras_attention import (
-        callbacks,
-        distribution,
-        layers,
-        losses,
-        models,
-        ops,
-        samplers,
-        schedules,
-    )
-    from keras_attention.layers import record_attention, with_attention
-    from keras_attention.models.base import recorded
+choose_backend()  # before the first import of Keras
+
+# The imports register all classes, so that Keras finds them in a saved file.
+from keras_attention import (  # noqa: E402
+    callbacks,
+    distribution,
+    layers,
+    losses,
+    models,
+    ops,
+    samplers,
+    schedules,
+)
+from keras_attention.layers import record_attention, with_attention  # noqa: E402
+from keras_attention.models.base import recorded  # noqa: E402
 
 __all__ = [
     "__version__",

@@ -13,7 +13,6 @@ import pathlib
 import socket
 import sys
 
-from keras_attention.backend_choice import choose_backend
 from keras_attention.explore.examples import STORIES
 from keras_attention.explore.gradio import gradio_or_error
 from keras_attention.explore.worker import StartError, Worker
@@ -47,11 +46,6 @@ def main(arguments: list[str] | None = None) -> int:
         _check_port(args.port)
     except OSError as error:
         print(f"Port {args.port} cannot be used: {error}", file=sys.stderr)
-        return 1
-    try:
-        choose_backend()  # also for the process with the networks
-    except (ImportError, ValueError) as error:
-        print(error, file=sys.stderr)
         return 1
     # The networks load in their process while this one imports Gradio.
     first = ("story", *STORIES[0]) if args.model is None else ()

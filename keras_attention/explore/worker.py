@@ -1,7 +1,8 @@
-"""The process that imports Keras and computes the views, one after the other.
+"""The process that computes the views, one after the other.
 
-The page's own process never imports Keras: it builds the page with Gradio at the same
-time. Only text, numbers and truth values go from one process to the other.
+It loads the networks while the page's own process imports Gradio. If it ends, the page
+goes on and starts another one. Only text, numbers and truth values go from one process
+to the other.
 """
 
 from __future__ import annotations

@@ -155,10 +155,10 @@ class Vocabulary:
             token for sentence in sentences for token in split(sentence)
         )
         ranked = sorted(counts, key=lambda token: (-counts[token], token))
-        kept = [token for token in ranked if counts[token] >= min_count]
+        frequent = [token for token in ranked if counts[token] >= min_count]
         if max_size is not None:
-            kept = kept[: max_size - len(SPECIAL_TOKENS)]
-        return cls(kept, level, lowercase)
+            frequent = frequent[: max_size - len(SPECIAL_TOKENS)]
+        return cls(frequent, level, lowercase)
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -214,7 +214,7 @@ class Vocabulary:
         Raises:
             ValueError: An index below 0 or not below `len(self)`.
         """
-        found = []
+        tokens = []
         for index in map(int, indices):
             if not 0 <= index < len(self):
                 raise ValueError(
@@ -224,8 +224,8 @@ class Vocabulary:
             if index == END:
                 break
             if index not in (PADDING, START):
-                found.append(self._tokens[index])
-        return (" " if self.level == "word" else "").join(found)
+                tokens.append(self._tokens[index])
+        return (" " if self.level == "word" else "").join(tokens)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a header and then one token per line, in UTF-8.

@@ -105,7 +105,6 @@ def test_the_worker_ends_with_the_page():
     """Even if the page's process is killed, and cannot end it."""
     code = (
         "import sys, time\n"
-        "sys.argv, sys.orig_argv = ['-m'], ['-m', 'keras_attention.explore']\n"
         "from keras_attention.explore.worker import Worker\n"
         "made = Worker()\n"
         "print('alert' in made.show('story', '', ''), flush=True)\n"

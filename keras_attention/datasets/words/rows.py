@@ -50,12 +50,12 @@ def rows_of(
     text = np.zeros(rows * ROW + 2 * window, np.int32)
     text[window : window + count] = tokens
     near = np.lib.stride_tricks.sliding_window_view(text, ROW + 2 * window)[::ROW]
-    rest = rows * ROW - count
+    padding = rows * ROW - count
     return Rows(
         text[window : window + rows * ROW].reshape(rows, ROW),
         near,
         *(
-            np.pad((bound - start).astype(np.int32), (0, rest)).reshape(rows, ROW)
+            np.pad((bound - start).astype(np.int32), (0, padding)).reshape(rows, ROW)
             for bound in (first, stop)
         ),
     )
@@ -74,12 +74,12 @@ def signed_weights(rows: Rows, negatives: int, shared: int) -> np.ndarray:
     """
     (count, size), columns = rows.center.shape, rows.near.shape[1]
     column = np.arange(columns, dtype=np.int32)
-    own = (columns - size) // 2 + np.arange(size)  # the columns of the center words
+    center = (columns - size) // 2 + np.arange(size)  # the columns of the center words
     labels = np.empty((count, size, columns + shared), np.float32)
     near = labels[..., :columns]
     after = column >= rows.first[..., None]
     np.logical_and(after, column < rows.stop[..., None], out=near, casting="unsafe")
-    near[:, np.arange(size), own] = 0
+    near[:, np.arange(size), center] = 0
     pairs = np.maximum(rows.stop - rows.first - 1, 0)  # without the word itself
     labels[..., columns:] = (pairs * (-negatives / shared))[..., None]
     return labels

@@ -17,15 +17,15 @@ class InputError(ValueError):
     """Input that a view cannot show; the message tells the reader what to change."""
 
 
-def shown(look: Callable[..., View], *given: Any) -> str:
+def shown(look: Callable[..., View], *inputs: Any) -> str:
     """Returns the HTML of a view, or of the message if the input is bad.
 
     Args:
         look: returns a view for the inputs, or raises a ValueError about them.
-        *given: the inputs.
+        *inputs: the inputs.
     """
     try:
-        return look(*given).element(heading=True)
+        return look(*inputs).element(heading=True)
     except ValueError as error:
         return message(str(error))
 
@@ -126,17 +126,17 @@ def sentences_of(
         InputError: the story is empty, has too many lines, or a line has too many
             words.
     """
-    found = [line.strip() for line in (text or "").splitlines() if line.strip()]
-    if not found:
+    lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
+    if not lines:
         raise InputError("Please write a story first: one sentence a line.")
-    if len(found) > most:
+    if len(lines) > most:
         raise InputError(
             f"Please shorten the story: this network reads at most {most:,} sentences, "
-            f"and there are {len(found):,}."
+            f"and there are {len(lines):,}."
         )
-    for number, line in enumerate(found, 1):
+    for number, line in enumerate(lines, 1):
         words_of(f"sentence {number} of the story", line, words, split)
-    return found
+    return lines
 
 
 def check_known(
@@ -153,8 +153,8 @@ def check_known(
         listed = ", ".join(
             f"“{word[:40]}”" for word in list(dict.fromkeys(unknown))[:8]
         )
-        more = " and others" if len(set(unknown)) > 8 else ""
+        others = " and others" if len(set(unknown)) > 8 else ""
         raise InputError(
-            f"The network never learned {listed}{more}. It knows {unit} such as: "
+            f"The network never learned {listed}{others}. It knows {unit} such as: "
             f"{', '.join(known)}."
         )

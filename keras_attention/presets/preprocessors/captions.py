@@ -77,8 +77,8 @@ class CaptionPreprocessor(Preprocessor):
         tokens = model.generate(
             batch, max_length=self.max_length, sampler=written("greedy")
         )
-        found = [self.vocabulary.decode(row) for row in tokens]
-        return found[0] if is_one else found
+        captions = [self.vocabulary.decode(row) for row in tokens]
+        return captions[0] if is_one else captions
 
     @property
     def model_sizes(self) -> dict[str, int]:
@@ -102,22 +102,22 @@ class CaptionPreprocessor(Preprocessor):
     def _batch(self, images: Any) -> tuple[np.ndarray, bool]:
         """Returns images (B, H, W, C), and whether one image was given."""
         array = np.asarray(ops.convert_to_numpy(images))
-        shape, one = array.shape, [self.image_shape]
+        shape, single = array.shape, [self.image_shape]
         if self.image_shape[2] == 1:
-            one.append(self.image_shape[:2])
-        is_one = shape in one
+            single.append(self.image_shape[:2])
+        is_one = shape in single
         if array.dtype.kind not in "fiu" or not (
-            is_one or (shape[1:] in one and shape[0])
+            is_one or (shape[1:] in single and shape[0])
         ):
-            shapes = " or ".join(str(each) for each in one)
+            shapes = " or ".join(map(str, single))
             raise ValueError(
                 f"`images` must be numbers of the shape {shapes}, or several such "
                 f"images. Received: images.shape={shape}, dtype={array.dtype}"
             )
-        found = array.reshape((-1, *self.image_shape)).astype("float32")
-        if not ((found >= self.low) & (found <= self.high)).all():
+        batch = array.reshape((-1, *self.image_shape)).astype("float32")
+        if not ((batch >= self.low) & (batch <= self.high)).all():
             raise ValueError(
                 f"`images` must have pixels from {self.low:g} to {self.high:g}. "
-                f"Received: pixels from {found.min():g} to {found.max():g}"
+                f"Received: pixels from {batch.min():g} to {batch.max():g}"
             )
-        return found, is_one
+        return batch, is_one

@@ -39,14 +39,17 @@ class CharacterPreprocessor(PairPreprocessor):
         source_length: int,
         target_length: int,
     ) -> None:
-        for name, found in (
+        for name, vocabulary in (
             ("source_vocabulary", source_vocabulary),
             ("target_vocabulary", target_vocabulary),
         ):
-            if not isinstance(found, Vocabulary) or found.level != "character":
+            if (
+                not isinstance(vocabulary, Vocabulary)
+                or vocabulary.level != "character"
+            ):
                 raise ValueError(
                     f"`{name}` must be a `text.Vocabulary` of "
-                    f"characters. Received: {name}={found!r}"
+                    f"characters. Received: {name}={vocabulary!r}"
                 )
         super().__init__(source_vocabulary, target_vocabulary)
         self.source_length = positive("source_length", source_length)
@@ -66,8 +69,8 @@ class CharacterPreprocessor(PairPreprocessor):
         """
         texts = sentences.named("text", text)
         source = np.zeros((len(texts), self.source_length), "int32")
-        for row, (name, given) in zip(source, texts.items()):
-            tokens = self._tokens(name, given)
+        for row, (name, line) in zip(source, texts.items()):
+            tokens = self._tokens(name, line)
             row[: len(tokens)] = tokens
         return source
 

@@ -80,8 +80,8 @@ class ClassificationPreprocessor(WordPreprocessor):
         logits = run(model, self.encode(texts))
         chances = np.exp(logits - logits.max(1, keepdims=True)).astype("float64")
         chances /= chances.sum(1, keepdims=True)  # (B, C)
-        found = [(self.classes[row.argmax()], float(row.max())) for row in chances]
-        return found[0] if isinstance(texts, str) else found
+        classes = [(self.classes[row.argmax()], float(row.max())) for row in chances]
+        return classes[0] if isinstance(texts, str) else classes
 
     @property
     def model_sizes(self) -> dict[str, int]:

@@ -41,8 +41,8 @@ class CompletionPreprocessor(WordPreprocessor):
         """
         start = self.vocabulary.start_token_id
         rows = [
-            [start, *sentences.encode(name, one, self.vocabulary, self.max_words)]
-            for name, one in sentences.named("text", text).items()
+            [start, *sentences.encode(name, line, self.vocabulary, self.max_words)]
+            for name, line in sentences.named("text", text).items()
         ]
         return {"tokens": sentences.pad(rows)}
 
@@ -63,8 +63,8 @@ class CompletionPreprocessor(WordPreprocessor):
             seed=seed,
         )
         texts = sentences.named("text", text).values()
-        found = [
-            sentences.add_words(one, self.vocabulary.decode(row).split())
-            for one, row in zip(texts, tokens)
+        completed = [
+            sentences.add_words(line, self.vocabulary.decode(row).split())
+            for line, row in zip(texts, tokens)
         ]
-        return found[0] if isinstance(text, str) else found
+        return completed[0] if isinstance(text, str) else completed

@@ -96,8 +96,8 @@ class FactPreprocessor(Preprocessor):
         """
         knowledge = self.knowledge(sentences)
         vectors = self.vectorize(knowledge, [self._checked(knowledge, question)])
-        found = run(model, vectors.inputs)
-        (names,) = self.decode(found, vectors.entities, knowledge)
+        probabilities = run(model, vectors.inputs)
+        (names,) = self.decode(probabilities, vectors.entities, knowledge)
         return ", ".join(names)
 
     def knowledge(self, sentences: Sequence[Any]) -> triples.KnowledgeBase:
@@ -114,14 +114,14 @@ class FactPreprocessor(Preprocessor):
                 f"Received: sentences={sentences!r}"
             )
         facts = []
-        for i, given in enumerate(sentences):
-            fields = given.split("|") if isinstance(given, str) else given
+        for i, fact in enumerate(sentences):
+            fields = fact.split("|") if isinstance(fact, str) else fact
             fields = fields if isinstance(fields, (list, tuple)) else ()
             names = [name.strip() if isinstance(name, str) else "" for name in fields]
             if len(names) != 3 or not all(names):
                 raise ValueError(
                     f"`sentences[{i}]` must be a fact: a subject, a relation and an "
-                    f"object with '|' between them. Received: sentences[{i}]={given!r}"
+                    f"object with '|' between them. Received: sentences[{i}]={fact!r}"
                 )
             subject, relation, target = names
             if _relation(relation) not in self.relations:
@@ -143,7 +143,7 @@ class FactPreprocessor(Preprocessor):
 
         See `datasets.triples.vectorize`.
         """
-        found = triples.vectorize(
+        vectors = triples.vectorize(
             questions,
             knowledge,
             self.vocabulary,
@@ -151,11 +151,13 @@ class FactPreprocessor(Preprocessor):
             self.hops,
             linker,
         )
-        keys, words = found.inputs["keys"].copy(), found.inputs["question"]
+        keys, words = vectors.inputs["keys"].copy(), vectors.inputs["question"]
         keys[..., 1] = self._numbers(knowledge)[keys[..., 1]]
         missing = max(self.question_length - words.shape[1], 0)
         words = np.pad(words, [(0, 0), (0, missing)])
-        return found._replace(inputs={**found.inputs, "keys": keys, "question": words})
+        return vectors._replace(
+            inputs={**vectors.inputs, "keys": keys, "question": words}
+        )
 
     def decode(
         self,

@@ -98,8 +98,8 @@ class RoutePreprocessor(Preprocessor):
         """Returns the places that the route reaches, with " | " between them."""
         inputs = self.encode(sentences, question)
         logits = run(model, inputs)
-        found = self.decode(logits[inputs["answer_mask"]], sentences)
-        return BETWEEN.join(found)
+        places = self.decode(logits[inputs["answer_mask"]], sentences)
+        return BETWEEN.join(places)
 
     def get_config(self) -> dict[str, Any]:
         return {"max_edges": self.max_edges, "max_length": self.max_length}
@@ -120,19 +120,19 @@ class RoutePreprocessor(Preprocessor):
             )
         edges: dict[tuple[str, str, str], None] = {}
         ends: dict[tuple[str, str], str] = {}
-        for i, given in enumerate(sentences):
-            names = _names(given)
+        for i, edge in enumerate(sentences):
+            names = _names(edge)
             if len(names) != 3 or not all(names) or names[0] == names[2]:
                 raise ValueError(
                     f"`sentences[{i}]` must be an edge: a place, a line and another "
                     "place with '|' between them. "
-                    f"Received: sentences[{i}]={given!r}"
+                    f"Received: sentences[{i}]={edge!r}"
                 )
             place, line, end = names
             if ends.setdefault((place, line), end) != end:
                 raise ValueError(
                     "A line must leave a place once; call the lines differently. "
-                    f"Received: sentences[{i}]={given!r}, and {line!r} also leads from "
+                    f"Received: sentences[{i}]={edge!r}, and {line!r} also leads from "
                     f"{place!r} to {ends[place, line]!r}"
                 )
             edges[place, line, end] = None
@@ -172,12 +172,12 @@ class RoutePreprocessor(Preprocessor):
         return names
 
 
-def _names(given: Any) -> list[str]:
+def _names(names: Any) -> list[str]:
     """Returns the names of a text or of a tuple; "" for anything but a name."""
-    if isinstance(given, str):
-        given = given.split("|")
-    found = given if isinstance(given, (list, tuple)) else ()
-    return [name.strip() if isinstance(name, str) else "" for name in found]
+    if isinstance(names, str):
+        names = names.split("|")
+    fields = names if isinstance(names, (list, tuple)) else ()
+    return [name.strip() if isinstance(name, str) else "" for name in fields]
 
 
 def _labels(

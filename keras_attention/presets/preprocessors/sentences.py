@@ -42,7 +42,7 @@ def words_of(text: str, vocabulary: Vocabulary) -> list[str]:
     but "Tom" as "Tom". Another word that the vocabulary lacks is also looked up in
     lower case and with a capital.
     """
-    found: list[str] = []
+    words: list[str] = []
     starts = True
     for word in tokenize(text, lowercase=False):
         forms = dict.fromkeys((word, word.lower(), word.capitalize()))
@@ -51,10 +51,10 @@ def words_of(text: str, vocabulary: Vocabulary) -> list[str]:
             word = min(known, key=vocabulary.index)
         elif known:
             word = known[0]
-        found.append(word)
+        words.append(word)
         # A sentence may begin with a quotation mark.
         starts = word in _ENDS or (starts and not word[0].isalnum())
-    return found
+    return words
 
 
 def text_of(words: Iterable[str], starts: bool = True) -> str:
@@ -104,10 +104,10 @@ def cased_vocabulary(
         lower = word.lower()
         counts[word if inner[word] > inner[lower] else lower] += 1
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
-    kept = [word for word in ranked if counts[word] >= min_count]
+    frequent = [word for word in ranked if counts[word] >= min_count]
     special = len(Vocabulary(()))
     return Vocabulary(
-        kept[: None if max_size is None else max_size - special], lowercase=False
+        frequent[: None if max_size is None else max_size - special], lowercase=False
     )
 
 
@@ -130,13 +130,13 @@ def named(name: str, texts: Any) -> dict[str, str]:
     if isinstance(texts, str):
         return {name: texts}
     is_list = isinstance(texts, Iterable) and not isinstance(texts, (bytes, dict))
-    found = {f"{name}[{i}]": text for i, text in enumerate(texts if is_list else ())}
-    if not found or not all(isinstance(text, str) for text in found.values()):
+    by_name = {f"{name}[{i}]": text for i, text in enumerate(texts if is_list else ())}
+    if not by_name or not all(isinstance(text, str) for text in by_name.values()):
         raise ValueError(
             f"`{name}` must be a string or a list of at least one string. "
             f"Received: {name}={texts!r}"
         )
-    return found
+    return by_name
 
 
 def encode(
@@ -193,12 +193,12 @@ def pad(rows: Sequence[Sequence[int]]) -> np.ndarray:
 
 def written(sampler: Any) -> Any:
     """Returns a sampler of this package that writes no special token but the end."""
-    found = samplers.get(sampler)
-    if getattr(found, "return_all_beams", False):
+    chosen = samplers.get(sampler)
+    if getattr(chosen, "return_all_beams", False):
         raise ValueError(
             "`sampler` must return one sequence for each text. "
-            f"Received: a {type(found).__name__} with return_all_beams=True"
+            f"Received: a {type(chosen).__name__} with return_all_beams=True"
         )
-    if not isinstance(found, samplers.Sampler):
-        return found
-    return samplers.ExcludingSampler(found, list(NOT_WRITTEN))
+    if not isinstance(chosen, samplers.Sampler):
+        return chosen
+    return samplers.ExcludingSampler(chosen, list(NOT_WRITTEN))

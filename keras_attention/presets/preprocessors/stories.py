@@ -68,10 +68,10 @@ class StoryPreprocessor(Preprocessor):
                 no words or more than L words, or words that the vocabulary lacks.
         """
         example = self._example(sentences, question)
-        found = babi.vectorize(
+        vectors = babi.vectorize(
             [example], self.vocabulary, self.memory_size, self.sentence_length
         )
-        return found.inputs
+        return vectors.inputs
 
     def answer(self, model: Any, sentences: Sequence[str], question: str) -> str:
         """Returns the word that the network finds likeliest."""

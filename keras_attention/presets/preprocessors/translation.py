@@ -59,8 +59,8 @@ class TranslationPreprocessor(PairPreprocessor):
                 ones; or `text` is no string and no list of strings.
         """
         rows = [
-            sentences.encode(name, one, self.source_vocabulary, self.max_words)
-            for name, one in sentences.named("text", text).items()
+            sentences.encode(name, line, self.source_vocabulary, self.max_words)
+            for name, line in sentences.named("text", text).items()
         ]
         return {"source": sentences.pad(rows)}
 
@@ -82,8 +82,8 @@ class TranslationPreprocessor(PairPreprocessor):
             stop_token_ids=target.end_token_id,
             seed=seed,
         )
-        found = [sentences.text_of(target.decode(row).split()) for row in tokens]
-        return found[0] if isinstance(text, str) else found
+        translations = [sentences.text_of(target.decode(row).split()) for row in tokens]
+        return translations[0] if isinstance(text, str) else translations
 
     def get_config(self) -> dict[str, Any]:
         return {"max_words": self.max_words}

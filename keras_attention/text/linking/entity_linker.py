@@ -202,12 +202,12 @@ class EntityLinker:
                 text,
                 question.longest_run(),
             )
-        found = self._fitting(match, question)
-        names = sorted({spelling.entity for spelling in found})
+        spellings = self._fitting(match, question)
+        names = sorted({spelling.entity for spelling in spellings})
         if len(names) > 1:
             raise _ambiguous(names, text)
-        others = sorted({spelling.entity for spelling in match.found} - {*names})
-        by = "name" if found[0].text == found[0].entity else "alias"
+        others = sorted({spelling.entity for spelling in match.spellings} - {*names})
+        by = "name" if spellings[0].text == spellings[0].entity else "alias"
         if match.errors or match.tier < LOOSE:
             by = "spelling" if match.errors else "part"
         words = question.without(match.start, match.end)
@@ -218,10 +218,12 @@ class EntityLinker:
         start = question.words[match.start].start
         words = question.words[match.start : match.end]
         whole = match.tier >= LOOSE and not match.errors
-        near = closest(match.found, question.text, start) if whole else match.found
+        near = (
+            closest(match.spellings, question.text, start) if whole else match.spellings
+        )
         upper = any(word.text != word.text.lower() for word in words)
         exact = upper and question.text.startswith(near[0].text, start)
-        among = near if exact else match.found
+        among = near if exact else match.spellings
         preferred = [s for s in among if s.entity in self._prefer]
         if whole and preferred:
             return closest(preferred, question.text, start)
@@ -250,9 +252,9 @@ class EntityLinker:
 
 def _ambiguous(names: list[str], text: str) -> AmbiguousEntityError:
     shown = ", ".join(map(repr, names[:_SHOWN]))
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    others = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return AmbiguousEntityError(
-        f"The question may be about {shown}{more}; write the whole name, or put it in "
-        f"brackets, spelt as in the knowledge base. Received: {text!r}",
+        f"The question may be about {shown}{others}; write the whole name, or put it "
+        f"in brackets, spelt as in the knowledge base. Received: {text!r}",
         names,
     )

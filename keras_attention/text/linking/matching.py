@@ -40,18 +40,18 @@ def find(question: Question, index: NameIndex, prefer: frozenset[str]) -> Match 
     if question.mixed and best.strength < MARKED:
         strays = joined | question.strays(best, index, matches)
     reach = range(max(best.start - _REACH, 0), best.end + _REACH)
-    rest = [w for i, w in enumerate(question.words) if i in reach and w.content]
-    entities = {spelling.entity for spelling in best.found}
+    near = [w for i, w in enumerate(question.words) if i in reach and w.content]
+    entities = {spelling.entity for spelling in best.spellings}
     number = all(word.key.isdecimal() for word in question.words[best.core : best.end])
     if prefer and not entities & prefer and not number:
         best = _parts_instead(question, index, best, prefer)
-    if not strays and len(rest) == best.content:
+    if not strays and len(near) == best.content:
         return best
     close = [
         m
         for m in _close_matches(question, index, None if strays else best)
         if (
-            not entities.issuperset(spelling.entity for spelling in m.found)
+            not entities.issuperset(spelling.entity for spelling in m.spellings)
             and (m.holds(best) and m.content > best.content)
         )
         or (best.strength < MARKED and strays & {*range(m.start, m.end)})
@@ -74,7 +74,7 @@ def _unless_owner(
 
 
 def _preferred(match: Match, prefer: frozenset[str]) -> bool:
-    return any(spelling.entity in prefer for spelling in match.found)
+    return any(spelling.entity in prefer for spelling in match.spellings)
 
 
 def _parts_instead(
@@ -85,12 +85,12 @@ def _parts_instead(
     key = loose([word.key for word in words])
     whole = [s for s in index.loose.get(key, ()) if s.entity in prefer]
     if whole:
-        return best._replace(found=(*whole, *best.found), tier=LOOSE)
+        return best._replace(spellings=(*whole, *best.spellings), tier=LOOSE)
     parts = index.segments.get(key, []) or index.containing(words, True)
     parts = [s for s in parts if s.entity in prefer]
     if not parts or not any(word.content for word in words):
         return best
-    return best._replace(found=(*parts, *best.found), tier=PART)
+    return best._replace(spellings=(*parts, *best.spellings), tier=PART)
 
 
 def _weak(
@@ -104,28 +104,28 @@ def _weak(
         if m.strength == MARKED
         or (m.strength == CONTENT and (m.tier >= LOOSE or m.content == content))
     ]
-    found = _joint(question, index, close, prefer)
-    return best if found is None and not content else found
+    joint = _joint(question, index, close, prefer)
+    return best if joint is None and not content else joint
 
 
 def _rank(match: Match, prefer: frozenset[str]) -> tuple[float, ...]:
     preferred = _preferred(match, prefer)
-    letters = any(c.isalpha() for spelling in match.found for c in spelling.text)
+    letters = any(c.isalpha() for spelling in match.spellings for c in spelling.text)
     size = match.end - match.start
     return match.strength, preferred, letters, match.letters, match.tier, size
 
 
 def _maximal(matches: Iterable[Match]) -> list[Match]:
     """Leaves out matches that are a part of others which are no weaker."""
-    found = [*matches]
+    candidates = [*matches]
     return [
         m
-        for m in found
+        for m in candidates
         if not any(
             other.holds(m)
             and other.letters > m.letters
             and other.strength >= m.strength
-            for other in found
+            for other in candidates
         )
     ]
 
@@ -152,11 +152,16 @@ def _matches(
             if owner != keys[last]:
                 fulls.append(full[: -len(keys[last])] + owner)
                 shorts.append(loose([*keys[start:last], owner]))
-            tier, found = FULL, [s for key in fulls for s in index.full.get(key, ())]
-            if not found:
+            tier, spellings = (
+                FULL,
+                [s for key in fulls for s in index.full.get(key, ())],
+            )
+            if not spellings:
                 tier = LOOSE
-                found = [s for key in shorts for s in index.loose.get(key, ())]
-            match = question.match(start, last + 1, found, tier) if found else None
+                spellings = [s for key in shorts for s in index.loose.get(key, ())]
+            match = (
+                question.match(start, last + 1, spellings, tier) if spellings else None
+            )
             if match:
                 yield match
 
@@ -182,9 +187,9 @@ def _close_matches(
     for start, end in _spans(words, index):
         held = around is None or (start <= around.start and around.end <= end)
         if end - start > 1 and held:
-            found, errors = index.misspelt(words[start:end])
-            whole = question.match(start, end, found, LOOSE, errors)
-            if found and whole:
+            spellings, errors = index.misspelt(words[start:end])
+            whole = question.match(start, end, spellings, LOOSE, errors)
+            if spellings and whole:
                 yield whole
 
 
@@ -198,11 +203,13 @@ def _parts(
     for start, end in _spans(words, index):
         if within >= 0 and not start <= within < end:
             continue
-        found = index.segments.get(loose([word.key for word in words[start:end]]), [])
-        tier = SEGMENT if found else PART
-        found = found or index.containing(words[start:end], in_order)
-        match = question.match(start, end, found, tier)
-        if found and match:
+        spellings = index.segments.get(
+            loose([word.key for word in words[start:end]]), []
+        )
+        tier = SEGMENT if spellings else PART
+        spellings = spellings or index.containing(words[start:end], in_order)
+        match = question.match(start, end, spellings, tier)
+        if spellings and match:
             yield match
 
 
@@ -235,5 +242,5 @@ def _joint(
     equal = [m for m in ranked if ranked[m] == ranked[best]]
     if best.strength < MARKED:  # which of several words is the name?
         equal += [m for m in ranked if m.apart(best) and m.content >= best.content]
-    found = dict.fromkeys(spelling for m in equal for spelling in m.found)
-    return best._replace(found=tuple(found))
+    spellings = dict.fromkeys(spelling for m in equal for spelling in m.spellings)
+    return best._replace(spellings=tuple(spellings))

@@ -38,7 +38,7 @@ class Match(NamedTuple):
     Attributes:
         start: The index of the first word.
         end: The index after the last word.
-        found: The spellings that match.
+        spellings: The spellings that match.
         tier: How they match: `FULL`, `LOOSE`, `SEGMENT` or `PART`.
         strength: `MARKED`, `CONTENT`, `ORDINARY` or `FRAME`.
         letters: The number of letters, without an article at the start.
@@ -50,7 +50,7 @@ class Match(NamedTuple):
 
     start: int
     end: int
-    found: tuple[Spelling, ...]
+    spellings: tuple[Spelling, ...]
     tier: int
     strength: int
     letters: int
@@ -114,10 +114,10 @@ class Question:
             return MARKED
         if any(word.content for word in words):
             return CONTENT
-        rest = {word.owner for word in words} - ARTICLES
-        if rest <= QUESTION_WORDS:
+        owners = {word.owner for word in words} - ARTICLES
+        if owners <= QUESTION_WORDS:
             return None
-        return FRAME if rest <= FRAME_WORDS | QUESTION_WORDS else ORDINARY
+        return FRAME if owners <= FRAME_WORDS | QUESTION_WORDS else ORDINARY
 
     def _marked(self, start: int, end: int) -> bool:
         first, last = self.words[start], self.words[end - 1]
@@ -141,7 +141,7 @@ class Question:
         self,
         start: int,
         end: int,
-        found: Iterable[Spelling],
+        spellings: Iterable[Spelling],
         tier: int,
         errors: int = 0,
     ) -> Match | None:
@@ -153,10 +153,10 @@ class Question:
         words = self.words[core:end]
         letters = sum(len(word.key) for word in words)
         content = sum(word.content for word in words)
-        found = tuple(dict.fromkeys(found))
+        spellings = tuple(dict.fromkeys(spellings))
         owner = words[-1].possessive
         counts = letters, content, errors
-        return Match(start, end, found, tier, strength, *counts, core, owner)
+        return Match(start, end, spellings, tier, strength, *counts, core, owner)
 
     def without(self, start: int, end: int) -> tuple[str, ...]:
         """Returns the question's words with a name replaced by `ENTITY`."""
@@ -188,14 +188,14 @@ class Question:
         strong = [m for m in others if m.strength >= CONTENT and m.apart(best)]
         covered = {i for m in (best, *strong) for i in range(m.start, m.end)}
         free = [pair for pair in enumerate(self.words) if pair[0] not in covered]
-        found = {i for i, w in free if w.text[0].isupper() and self.capital(i, w)}
+        strays = {i for i, w in free if w.text[0].isupper() and self.capital(i, w)}
         if self.mixed and best.start == 1 and index.has_word(self.words[0].key):
-            found |= {i for i, w in free[:1] if i == 0 and w.content and w.capital}
+            strays |= {i for i, w in free[:1] if i == 0 and w.content and w.capital}
         final = self.words[best.end - 1]
         if not self.mixed or (final.content and final.text[0].islower()):
-            found |= {i for i, w in free if w.content and index.has_word(w.key)}
+            strays |= {i for i, w in free if w.content and index.has_word(w.key)}
         ordinary = FRAME_WORDS | QUESTION_WORDS
-        return {i for i in found if self.words[i].key not in ordinary}
+        return {i for i in strays if self.words[i].key not in ordinary}
 
     def joined(
         self, best: Match, index: NameIndex, others: Sequence[Match] = ()
@@ -209,7 +209,7 @@ class Question:
         free, near = self.strays(best, index, others), self.strays(best, index)
         if not self.mixed:
             near = free
-        found = set()
+        neighbours = set()
         for step, edge in ((-1, best.start), (1, best.end - 1)):
             i, last = edge + step, edge
             while 0 <= i < len(self.words):
@@ -217,19 +217,19 @@ class Question:
                 words = self.words[left], self.words[right]
                 gap = self.text[words[0].end : words[1].start]
                 marks = gap.strip(" -–" + APOSTROPHES)
-                more = step == 1 and (marks == ":" or words[1].key in _CONNECT)
+                continues = step == 1 and (marks == ":" or words[1].key in _CONNECT)
                 if words[0].possessive or (
-                    marks and not (more and marks in (":", ","))
+                    marks and not (continues and marks in (":", ","))
                 ):
                     break
                 number = step == 1 and is_number(self.words[i].key)
                 if number or i in (near if abs(i - edge) == 1 else free):
-                    found.add(i)
+                    neighbours.add(i)
                     break
                 if self.words[i].key not in _CONNECT:
                     break
                 i, last = i + step, i
-        return found
+        return neighbours
 
     def longest_run(self) -> list[Word]:
         """Returns the words that most likely are a name, for suggestions."""

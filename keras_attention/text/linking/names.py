@@ -77,14 +77,14 @@ class NameIndex:
     @functools.cached_property
     def segments(self) -> dict[str, list[Spelling]]:
         """The spellings by their parts between colons, dashes and slashes."""
-        found: dict[str, list[Spelling]] = {}
+        segments: dict[str, list[Spelling]] = {}
         for spelling in self._spellings:
             parts = _SEGMENTS.split(spelling.text)
             for part in parts if len(parts) > 1 else ():
                 keys = _keys(part)
                 if any(key not in ORDINARY for key in keys):
-                    found.setdefault(loose(keys), []).append(spelling)
-        return found
+                    segments.setdefault(loose(keys), []).append(spelling)
+        return segments
 
     @functools.cached_property
     def _parts(self) -> tuple[dict[str, set[int]], list[str]]:
@@ -117,10 +117,10 @@ class NameIndex:
         sets = []
         for key, word in zip(keys, words):
             if word.content:
-                found = by_word.get(key, set())
+                numbers = by_word.get(key, set())
                 if word is words[-1] and word.owner != word.key:
-                    found = found | by_word.get(word.owner, set())
-                sets.append(found)
+                    numbers = numbers | by_word.get(word.owner, set())
+                sets.append(numbers)
         if not sets:
             return []
         common = sorted(set.intersection(*sets))
@@ -136,11 +136,11 @@ class NameIndex:
     @functools.cached_property
     def _by_length(self) -> dict[int, list[str]]:
         """The words of three letters and more, by length."""
-        found: dict[int, list[str]] = {}
+        by_length: dict[int, list[str]] = {}
         for word in self._parts[0]:
             if len(word) > 2:
-                found.setdefault(len(word), []).append(word)
-        return found
+                by_length.setdefault(len(word), []).append(word)
+        return by_length
 
     def corrections(self, key: str) -> list[tuple[str, int]]:
         """Returns the words of names near a word, with their distances, nearest first.
@@ -174,10 +174,10 @@ class NameIndex:
                 if not _one_less(core(keys), core(self._words[number])):
                     candidates.setdefault(key, []).append(spelling)
         near = [
-            (found, distance)
+            (candidate, distance)
             for key in written
-            for found, distance in _near(key, [*candidates], most)
-            if re.findall(r"\d", key) == re.findall(r"\d", found)  # Rocky 3
+            for candidate, distance in _near(key, [*candidates], most)
+            if re.findall(r"\d", key) == re.findall(r"\d", candidate)  # Rocky 3
         ]
         if not near:
             return [], 0
@@ -187,10 +187,10 @@ class NameIndex:
 
     @functools.cached_property
     def _loose_by_length(self) -> dict[int, list[str]]:
-        found: dict[int, list[str]] = {}
+        by_length: dict[int, list[str]] = {}
         for key in self.loose:
-            found.setdefault(len(key), []).append(key)
-        return found
+            by_length.setdefault(len(key), []).append(key)
+        return by_length
 
     def nearest(self, words: Sequence[Word], count: int = 5) -> list[str]:
         """Returns the entities with names like these words, nearest first."""
@@ -203,7 +203,7 @@ class NameIndex:
             near = rapidfuzz.process.extract(
                 key, alike, scorer=rapidfuzz.fuzz.ratio, score_cutoff=70, limit=count
             )
-            near = [found for found, _, _ in near]
+            near = [key for key, _, _ in near]
         else:  # slower, so that the first letter must be right
             alike = [k for k in alike if k[:1] == key[:1]]
             near = difflib.get_close_matches(key, alike, count, 0.7)
@@ -218,14 +218,14 @@ class NameIndex:
         return [*dict.fromkeys(names)][:count]
 
 
-def closest(found: Iterable[Spelling], text: str, start: int) -> list[Spelling]:
+def closest(spellings: Iterable[Spelling], text: str, start: int) -> list[Spelling]:
     """Returns the spellings that are nearest to the text from `start` on.
 
     Equal case, accents and marks count, in this order of importance: marks, accents,
     case.
     """
     levels: dict[int, list[Spelling]] = {}
-    for spelling in found:
+    for spelling in spellings:
         lead = len(spelling.text) - len(spelling.text.lstrip("¡¿$+#*.…-'\"([{ "))
         begin = max(start - lead, 0)
         written = text[begin : begin + len(spelling.text)]
@@ -262,18 +262,20 @@ def _without_year(text: str) -> str:
 
 
 def _near(key: str, words: list[str], most: int) -> list[tuple[str, Any]]:
-    found = rapidfuzz.process.extract(
+    matches = rapidfuzz.process.extract(
         key,
         words,
         scorer=rapidfuzz.distance.OSA.distance,
         score_cutoff=most,
         limit=None,
     )
-    return [(word, distance) for word, distance, _ in found]
+    return [(word, distance) for word, distance, _ in matches]
 
 
 def _one_less(a: list[str], b: list[str]) -> bool:
     """Whether one of two lists of words has a word more than the other one."""
-    more, fewer = sorted((a, b), key=len, reverse=True)
-    joint = "".join(fewer)
-    return any("".join(more[:i] + more[i + 1 :]) == joint for i in range(len(more)))
+    longer, shorter = sorted((a, b), key=len, reverse=True)
+    joint = "".join(shorter)
+    return any(
+        "".join(longer[:i] + longer[i + 1 :]) == joint for i in range(len(longer))
+    )

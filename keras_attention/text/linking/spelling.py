@@ -107,7 +107,7 @@ def fold(text: str) -> str:
 
 def words_of(text: str) -> list[Word]:
     """Splits a text into words at all marks but apostrophes."""
-    found = []
+    words = []
     for match in _WORD.finditer(text):
         word = match[0]
         key = "and" if word == "&" else fold(word)
@@ -115,8 +115,8 @@ def words_of(text: str) -> list[Word]:
             owner = fold(_POSSESSIVE.sub("", word)) or key
             content = key not in ORDINARY and owner not in _SHORT
             possessive = owner not in _SHORT and bool(_POSSESSIVE.search(word))
-            found.append(Word(word, *match.span(), key, owner, possessive, content))
-    return found
+            words.append(Word(word, *match.span(), key, owner, possessive, content))
+    return words
 
 
 def with_article_first(text: str, words: list[Word]) -> list[Word]:
@@ -144,12 +144,12 @@ def is_special(keys: list[str], last: int) -> bool:
 
 def numbered(keys: list[str]) -> list[str]:
     """Writes numerals as digits: "rocky ii" and "rocky part two" are rocky 2."""
-    found = [_NUMERALS.get(key, key) for key in keys]
-    if len(found) > 1 and found[-1] in _LAST_NUMERALS:
-        found[-1] = _LAST_NUMERALS[found[-1]]
-    if len(found) > 2 and found[-1].isdigit() and found[-2] in _PARTS:
-        del found[-2]
-    return found
+    numbers = [_NUMERALS.get(key, key) for key in keys]
+    if len(numbers) > 1 and numbers[-1] in _LAST_NUMERALS:
+        numbers[-1] = _LAST_NUMERALS[numbers[-1]]
+    if len(numbers) > 2 and numbers[-1].isdigit() and numbers[-2] in _PARTS:
+        del numbers[-2]
+    return numbers
 
 
 def core(keys: list[str]) -> list[str]:

@@ -71,14 +71,14 @@ def complete(
     prompts = [row for row in rows if row]
     if not prompts:
         return [""] * len(rows)
-    found = model.generate(
+    continuations = model.generate(
         [np.asarray(row, "int32") for row in prompts],
         max_length=max_length,
         sampler=sampler,
         stop_token_ids=vocabulary.end_token_id,
         seed=seed,
     )
-    written = iter(found)
+    written = iter(continuations)
     return [vocabulary.decode([*row, *next(written)]) if row else "" for row in rows]
 
 
@@ -129,8 +129,8 @@ def export_completer(
         first = tf.where(is_empty, START, tokens[:, 0])[:, None]
         tokens = tf.concat([first, tokens[:, 1:]], axis=1)
         # Padding and the end are no text.
-        found = pieces.detokenize(tf.concat([tokens, write(tokens)], axis=1))
-        return tf.where(is_empty, "", found)
+        written = pieces.detokenize(tf.concat([tokens, write(tokens)], axis=1))
+        return tf.where(is_empty, "", written)
 
     archive = keras.export.ExportArchive()
     archive.track(pieces)

@@ -149,17 +149,17 @@ class TokenMasking:
             positions, labels, weights = (
                 tf.ensure_shape(x, shape) for x in (positions, labels, weights)
             )
-        found = {"tokens": masked, "mask_positions": positions}, labels, weights
+        example = {"tokens": masked, "mask_positions": positions}, labels, weights
         if not tf.executing_eagerly():
-            return found
-        return tf.nest.map_structure(lambda x: x.numpy(), found)
+            return example
+        return tf.nest.map_structure(lambda x: x.numpy(), example)
 
     def _mask(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Returns masked tokens, positions, labels and weights for tokens (B, T)."""
         tf = self._tf
-        found = self._generator(tokens - self.special)
+        generated = self._generator(tokens - self.special)
         masked, positions, labels, weights = (
-            found[name]
+            generated[name]
             for name in ("token_ids", "mask_positions", "mask_ids", "mask_weights")
         )
         hidden = tf.equal(masked, -self.special - 1)

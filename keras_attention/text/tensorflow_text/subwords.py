@@ -193,7 +193,7 @@ class Subwords:
         Raises:
             ValueError: an index below 0 or not below `len(self)`.
         """
-        found, size = [], len(self)
+        pieces, size = [], len(self)
         for index in map(int, indices):
             if not 0 <= index < size:
                 raise ValueError(
@@ -202,10 +202,10 @@ class Subwords:
             if index == END:
                 break
             if index not in (PADDING, START):
-                found.append(index)
-        if not found:
+                pieces.append(index)
+        if not pieces:
             return ""
-        text = self.tokenizer.detokenize([found])[0]
+        text = self.tokenizer.detokenize([pieces])[0]
         return text if isinstance(text, str) else text.numpy().decode("utf-8")
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -232,13 +232,13 @@ def _texts(name: str, texts: Any) -> list[str]:
         raise ValueError(
             f"`{name}` must be several texts, not one. Received: {name}={texts!r}"
         )
-    found = list(texts)
-    for i, text in enumerate(found):
+    sentences = list(texts)
+    for i, text in enumerate(sentences):
         if not isinstance(text, str):
             raise ValueError(
                 f"`{name}` must be strings. Received: {name}[{i}]={text!r}"
             )
-    return found
+    return sentences
 
 
 def _check_proto(proto: Any, what: str) -> None:

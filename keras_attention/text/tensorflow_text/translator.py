@@ -162,10 +162,10 @@ def export_translator(
         rows = pieces.tokenize(texts)  # ragged (B, ·)
         source = checked(rows.to_tensor(PADDING), Rules(positions=most))  # (B, S)
         width = tf.shape(source)[1]
-        more = tf.where(width > 0, -width % BUCKET, BUCKET)
+        padding = tf.where(width > 0, -width % BUCKET, BUCKET)
         if most is not None:
-            more = tf.clip_by_value(more, 0, tf.maximum(most - width, 0))
-        source = tf.pad(source, ((0, 0), (0, more)), constant_values=PADDING)
+            padding = tf.clip_by_value(padding, 0, tf.maximum(most - width, 0))
+        source = tf.pad(source, ((0, 0), (0, padding)), constant_values=PADDING)
         written = words.detokenize(write(source))  # (B,)
         return tf.where(rows.row_lengths() > 0, written, "")
 
@@ -214,13 +214,13 @@ def check_exporting(function: str, **vocabularies: Any) -> None:
 
 def of_one(sampler: Any) -> Any:
     """Returns the sampler, or raises a ValueError if it returns all beams of a row."""
-    found = samplers.get(sampler)
-    if getattr(found, "return_all_beams", False):
+    chosen = samplers.get(sampler)
+    if getattr(chosen, "return_all_beams", False):
         raise ValueError(
             "`sampler` must return one sequence for each text. "
-            f"Received: a {type(found).__name__} with return_all_beams=True"
+            f"Received: a {type(chosen).__name__} with return_all_beams=True"
         )
-    return found
+    return chosen
 
 
 def known(sampler: Any, vocabulary: Any) -> Any:
