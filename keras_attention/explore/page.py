@@ -47,8 +47,8 @@ def build(worker: Worker, model: pathlib.Path | None = None) -> Any:
             tabs = [*TABS]
             if model is not None:
                 described = worker.describe(model)
-                add = partial(own_model.tab, path=model, described=described)
-                tabs.insert(0, ("Your model", add))
+                yours = partial(own_model.tab, path=model, described=described)
+                tabs.insert(0, ("Your model", yours))
             for number, (name, add) in enumerate(tabs):
                 with gr.Tab(name) as tab:
                     first, inputs, output = add(gr, worker.show)
