@@ -15,8 +15,6 @@ the same functions:
   `mapped` axes
 - `normalize(layer, x)`: the output of Keras' `LayerNormalization` or
   `RMSNormalization` of the last axis
-- `call_layer(layer, *given, **options)`: the output of a layer, without the overhead of
-  its `__call__` where possible
 - `word_sums(tokens, first, second, table)`: two weighted sums of the embeddings of the
   words of each sentence; (..., L) integers, (..., L) numbers twice and a table (V, D)
   give (..., D) twice
@@ -168,7 +166,6 @@ additive = _additive.additive
 precompute_key = _additive.precompute_key
 dense = _calls.dense
 normalize = _calls.normalize
-call_layer = _calls.call_layer
 word_sums = _word_sums.word_sums
 word_sums_pay = _word_sums.word_sums_pay
 lookup = _lookup.lookup
@@ -226,7 +223,6 @@ __all__ = [
     "any_left",
     "axis_sizes",
     "bytes_held",
-    "call_layer",
     "carried_mask",
     "cast_with_mask",
     "changes",
