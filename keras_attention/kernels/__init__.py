@@ -14,8 +14,6 @@ the same functions:
 - `dense(layer, x)`: the output of an `EinsumDense` layer
 - `normalize(layer, x)`: the output of Keras' `LayerNormalization` or
   `RMSNormalization` of the last axis
-- `call_layer(layer, *given, **options)`: the output of a layer, without the overhead of
-  its `__call__` where possible
 - `word_sums(tokens, first, second, table)`: two weighted sums of the embeddings of the
   words of each sentence; (..., L) integers, (..., L) numbers twice and a table (V, D)
   give (..., D) twice
@@ -165,7 +163,6 @@ additive = _additive.additive
 precompute_key = _additive.precompute_key
 dense = _calls.dense
 normalize = _calls.normalize
-call_layer = _calls.call_layer
 word_sums = _word_sums.word_sums
 word_sums_pay = _word_sums.word_sums_pay
 lookup = _lookup.lookup
@@ -222,7 +219,6 @@ __all__ = [
     "any_left",
     "axis_sizes",
     "bytes_held",
-    "call_layer",
     "carried_mask",
     "cast_with_mask",
     "changes",

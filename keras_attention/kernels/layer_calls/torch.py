@@ -8,15 +8,8 @@ from typing import Any
 import keras
 import torch
 import torch.nn.functional as F
-from keras.src.backend.common.variables import get_autocast_scope
 
 Tensor = Any
-_PLAIN = {
-    keras.layers.Dense,
-    keras.layers.LSTMCell,
-    keras.layers.GRUCell,
-    keras.layers.SimpleRNNCell,
-}
 
 
 class _MappedAxes(dict):
@@ -29,8 +22,8 @@ class _MappedAxes(dict):
         equation, bias_axes = key
         inputs, kernel, outputs = equation.replace("->", ",").split(",")
         mapped = sum(axis not in outputs for axis in inputs)
-        kept, new = inputs[: len(inputs) - mapped], kernel[mapped:]
-        plain = kept + kernel[:mapped] == inputs and kept + new == outputs
+        free, new = inputs[: len(inputs) - mapped], kernel[mapped:]
+        plain = free + kernel[:mapped] == inputs and free + new == outputs
         self[key] = mapped if plain and bias_axes in (None, new) else 0
         return self[key]
 
@@ -82,34 +75,3 @@ def normalize(layer: Any, x: Tensor) -> Tensor:
     scale, shift = (layer.gamma, layer.beta) if centers else (layer.scale, None)
     z = z if scale is None else z * scale.value
     return z if shift is None else z + shift.value
-
-
-def call_layer(layer: Any, *inputs: Any, **options: Any) -> Any:
-    """Calls `layer.call` directly if the wrapper of Keras has no effect.
-
-    For a single step of a cell, the wrapper takes longer than the step.
-    """
-    plain = (
-        type(layer) in _PLAIN
-        and layer.built
-        and layer.compute_dtype == layer.variable_dtype
-        and not (layer.activity_regularizer or layer._remat_mode)
-        and getattr(layer, "quantization_mode", None) is None
-        and not (layer._forward_hooks or layer._forward_pre_hooks)
-        and not (layer._backward_hooks or layer._backward_pre_hooks)
-        and not torch.nn.modules.module._has_any_global_hook()
-        and not (torch.jit.is_tracing() or torch.compiler.is_compiling())
-    )
-    if plain:
-        # No public API returns the dtype that outer layers request for weights.
-        scope = get_autocast_scope()
-        plain = scope is None or scope.dtype in (None, layer.compute_dtype)
-    if plain:
-        dtype = getattr(torch, layer.compute_dtype)
-        if all(
-            isinstance(x, torch.Tensor) and x.dtype is dtype and not x.is_meta
-            for group in inputs
-            for x in (group if isinstance(group, (list, tuple)) else (group,))
-        ):
-            return layer.call(*inputs, **options)
-    return layer(*inputs, **options)

@@ -72,23 +72,23 @@ def step_gradient(
         ],
         axis=-1,
     )
-    d_read_keys, d_read_strengths, more, d_read_masks = content_gradient(
+    d_read_keys, d_read_strengths, d_searched, d_read_masks = content_gradient(
         new.memory, x.read_keys, x.read_strengths, x.read_masks, saved.read_content,
         d_content, (new.read_weights, d_read),
     )  # fmt: skip
-    d_memory = d.memory + more
+    d_memory = d.memory + d_searched
 
     # f, b, L, p
     d_w, d_links, d_precedence = links_gradient(old, w, d, d_ahead, d_back)
 
-    # M = kept ∘ (1 − w eᵀ) + w vᵀ
-    kept = old.memory
+    # M = retained ∘ (1 − w eᵀ) + w vᵀ
+    retained = old.memory
     if options.deallocation:
-        kept = kept * saved.retention[:, :, None]
-    d_w = d_w + ops.sum(d_memory * (x.values - x.erase * kept), axis=-1)
+        retained = retained * saved.retention[:, :, None]
+    d_w = d_w + ops.sum(d_memory * (x.values - x.erase * retained), axis=-1)
     rows = w[:, :, None] * d_memory
     d_values = ops.sum(rows, axis=1)
-    d_erase = -ops.sum(rows * kept, axis=1)
+    d_erase = -ops.sum(rows * retained, axis=1)
     d_memory = d_memory - rows * x.erase
     d_retention = None
     if options.deallocation:
@@ -102,15 +102,15 @@ def step_gradient(
     d_mixed = d_w * gw
     d_ga = ops.sum(d_mixed * apart, axis=1, keepdims=True)
     d_allocation = d_mixed * ga
-    d_write_keys, d_write_strengths, more, d_write_masks = content_gradient(
+    d_write_keys, d_write_strengths, d_searched, d_write_masks = content_gradient(
         old.memory, x.write_keys, x.write_strengths, x.write_masks,
         saved.write_content, (d_mixed - d_allocation)[:, None],
     )  # fmt: skip
-    d_memory = d_memory + more
+    d_memory = d_memory + d_searched
 
     # a, u, ψ
     d_usage = d.usage + allocation_gradient(saved.free_list, d_allocation)
-    d_usage, d_w, d_free, more = usage_gradient(old, saved, d_usage, d_retention)
+    d_usage, d_w, d_free, d_retained = usage_gradient(old, saved, d_usage, d_retention)
 
     d_interface = interface_gradient(
         x,
@@ -121,7 +121,7 @@ def step_gradient(
         ),
     )  # fmt: skip
     return d_interface, MemoryState(
-        d_memory, d_usage, d_w, d_reads + more, d_precedence, d_links
+        d_memory, d_usage, d_w, d_reads + d_retained, d_precedence, d_links
     )
 
 
@@ -176,8 +176,8 @@ def links_gradient(
     d_links = d_links * ops.cast(1 - np.eye(l0.shape[-1]), l0.dtype)
     d_w = d.write_weights[:, 0] + d_precedence
     d_w = d_w - ops.sum(d_precedence * p0, axis=1, keepdims=True)
-    rest = 1 - ops.sum(w, axis=1, keepdims=True)
-    earlier = ops.matmul(w[:, None], d_links)[:, 0] + d_precedence * rest
+    unwritten = 1 - ops.sum(w, axis=1, keepdims=True)
+    earlier = ops.matmul(w[:, None], d_links)[:, 0] + d_precedence * unwritten
     # On JAX, sums over one axis of a large product are faster as products with ones.
     product, ones = d_links * l0, ops.ones_like(w)
     d_w = d_w + ops.matmul(d_links, p0[:, :, None])[:, :, 0]
@@ -230,22 +230,21 @@ def usage_gradient(
     if d_retention is not None:
         through_usage = through_usage + d_retention
     d_filled = d_usage * saved.retention
-    kept = 1 - free * old.read_weights
-    factors = [kept[:, r] for r in range(kept.shape[1])]
+    by_head = 1 - free * old.read_weights
+    factors = [by_head[:, r] for r in range(by_head.shape[1])]
     others, behind = [through_usage], None
     for factor in factors[:-1]:
         others.append(others[-1] * factor)
-    for r in range(
-        len(factors) - 1, -1, -1
-    ):  # ∏ over the other heads, valid even if a factor is 0
+    # ∏ over the other heads, valid even if a factor is 0.
+    for r in reversed(range(len(factors))):
         others[r] = others[r] if behind is None else others[r] * behind
         behind = factors[r] if behind is None else factors[r] * behind
-    d_kept = ops.stack(others, axis=1)
+    d_by_head = ops.stack(others, axis=1)
     return (
         d_filled * (1 - w0),
         (d_filled * (1 - old.usage))[:, None],
-        -ops.sum(d_kept * old.read_weights, axis=-1),
-        -d_kept * free,
+        -ops.sum(d_by_head * old.read_weights, axis=-1),
+        -d_by_head * free,
     )
 
 

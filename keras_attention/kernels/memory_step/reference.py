@@ -206,25 +206,24 @@ def write_links(
     """L[i, j] = (1 − w[i] − w[j]) L[i, j] + w[i] p[j], L[i, i] = 0: (B, H, M, M)."""
     slots = write_weights.shape[-1]
     after = ops.expand_dims(write_weights, -1)  # w[i], (B, H, M, 1)
-    kept = (1 - after) - ops.expand_dims(write_weights, -2)  # (B, H, M, M)
-    new = kept * previous + after * ops.expand_dims(previous_precedence, -2)
+    unwritten = (1 - after) - ops.expand_dims(write_weights, -2)  # (B, H, M, M)
+    new = unwritten * previous + after * ops.expand_dims(previous_precedence, -2)
     return new * ops.cast(1 - np.eye(slots), new.dtype)
 
 
 def precedence(previous: Tensor, write_weights: Tensor) -> Tensor:
     """p = (1 − Σᵢ w[i]) p + w, (B, H, M)."""
-    kept = 1 - ops.sum(write_weights, axis=-1, keepdims=True)
-    return kept * previous + write_weights
+    unwritten = 1 - ops.sum(write_weights, axis=-1, keepdims=True)
+    return unwritten * previous + write_weights
 
 
 def follow_links(links: Tensor, read_weights: Tensor) -> tuple[Tensor, Tensor]:
     """f = L w, b = Lᵀ w, (B, R, H, M)."""
-    if links.shape[1] == 1:
-        one = links[:, 0]  # (B, M, M)
-        forward = ops.matmul(read_weights, ops.swapaxes(one, -1, -2))
-        return ops.expand_dims(forward, 2), ops.expand_dims(
-            ops.matmul(read_weights, one), 2
-        )
+    if links.shape[1] == 1:  # a product of rank 3 is faster
+        matrix = links[:, 0]  # (B, M, M)
+        forward = ops.matmul(read_weights, ops.swapaxes(matrix, -1, -2))
+        backward = ops.matmul(read_weights, matrix)
+        return forward[:, :, None], backward[:, :, None]
     weights = read_weights[:, None]  # (B, 1, R, M)
     forward = ops.matmul(weights, ops.swapaxes(links, -1, -2))  # (B, H, R, M)
     backward = ops.matmul(weights, links)
@@ -247,12 +246,10 @@ def read_weights(
 ) -> Tensor:
     """wʳ = Σₕ π[h] b[h] + π[H] c + Σₕ π[H + 1 + h] f[h], (B, R, M)."""
     heads = backward.shape[2]
-    weights = ops.expand_dims(modes[..., heads], -1) * content
+    weights = modes[..., heads, None] * content
     for h in range(heads):
-        weights = weights + ops.expand_dims(modes[..., h], -1) * backward[:, :, h]
-        weights = (
-            weights + ops.expand_dims(modes[..., heads + 1 + h], -1) * forward[:, :, h]
-        )
+        weights = weights + modes[..., h, None] * backward[:, :, h]
+        weights = weights + modes[..., heads + 1 + h, None] * forward[:, :, h]
     return weights
 
 

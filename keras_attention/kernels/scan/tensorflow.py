@@ -74,7 +74,7 @@ def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
     in memory at the same time.
     """
     tree = keras.tree
-    given = [tf.convert_to_tensor(x) for x in tree.flatten((state, inputs))]
+    tensors = [tf.convert_to_tensor(x) for x in tree.flatten((state, inputs))]
     count = len(tree.flatten(state))
     like: list[Any] = []  # the structure of the outputs
 
@@ -95,25 +95,25 @@ def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
         last, (starts, outputs) = scan(forward, list(flat[:count]), xs, parallel=1)
 
         def backward(*slopes: Tensor, variables: Any = None) -> Any:
-            found = _segments_gradient(
-                segment, (starts, xs), slopes, count, variables or []
+            of_tensors, of_variables = _segments_gradient(
+                segment, starts, xs, slopes, variables or []
             )
-            return (found[0], found[1]) if variables else found[0]
+            return (of_tensors, of_variables) if variables else of_tensors
 
         return last + outputs, backward
 
-    found = run(*given)
+    results = run(*tensors)
     return (
-        tree.pack_sequence_as(state, list(found[:count])),
-        tree.pack_sequence_as(like[0], list(found[count:])),
+        tree.pack_sequence_as(state, list(results[:count])),
+        tree.pack_sequence_as(like[0], list(results[count:])),
     )
 
 
 def _segments_gradient(
     segment: Callable,
-    given: tuple[list[Tensor], list[Tensor]],
+    starts: list[Tensor],
+    xs: list[Tensor],
     slopes: tuple[Tensor, ...],
-    count: int,
     variables: list,
 ) -> tuple[list[Tensor | None], list[Tensor]]:
     """Computes the gradients with respect to first states, inputs and variables.
@@ -121,12 +121,12 @@ def _segments_gradient(
     Args:
         segment: a function (states, inputs) that returns the next states and the
             outputs.
-        given: the first states and the inputs of all segments.
-        slopes: the gradients of the `count` last states and of the outputs.
-        count: the number of state tensors.
+        starts: the first states of all segments.
+        xs: the inputs of all segments.
+        slopes: the gradients of the last states and of the outputs.
         variables: the variables that the step reads.
     """
-    starts, xs = given
+    count = len(starts)
 
     def real(tensors: Any) -> list[Tensor]:
         return [x for x in tensors if x.dtype.is_floating]
@@ -140,23 +140,25 @@ def _segments_gradient(
         with tf.GradientTape() as tape:
             tape.watch(first + inputs)
             new, outputs = segment(now["starts"], now["xs"])
-        found = tape.gradient(
+        gradients = tape.gradient(
             real(new) + real(outputs),
             first + inputs + list(variables),
             d_states + now["slopes"],
             unconnected_gradients="zero",
         )
-        found = [tf.convert_to_tensor(g) for g in found]
+        gradients = [tf.convert_to_tensor(g) for g in gradients]
         ends = len(first), len(first) + len(inputs)
-        more = [a + b for a, b in zip(d_variables, found[ends[1] :])]
-        return (found[: ends[0]], more), found[ends[0] : ends[1]]
+        sums = [a + b for a, b in zip(d_variables, gradients[ends[1] :])]
+        return (gradients[: ends[0]], sums), gradients[ends[0] : ends[1]]
 
     reversed_indices = tf.range(keras.ops.shape(xs[0])[0] - 1, -1, -1)
     first = real(slopes[:count]), [tf.zeros(v.shape, v.dtype) for v in variables]
     (d_states, d_variables), d_xs = scan(back, first, reversed_indices, parallel=1)
-    found = iter(d_states + [tf.reverse(x, [0]) for x in d_xs])
-    whole = [*(s[0] for s in starts), *xs]
-    return [next(found) if x.dtype.is_floating else None for x in whole], d_variables
+    floating = iter(d_states + [tf.reverse(x, [0]) for x in d_xs])
+    of_tensors = [
+        next(floating) if x.dtype.is_floating else None for x in (*starts, *xs)
+    ]
+    return of_tensors, d_variables
 
 
 def _common(a: Any, b: Any) -> Any:

@@ -114,8 +114,10 @@ def _follow_gradient_backward(saved: Any, slopes: Any) -> tuple[Any, ...]:
         form = jax.vjp(lambda v, r: reference.follow(v, slots, r), values, reads)
         return form[1](further)
 
-    first, second, *rest = jax.vjp(again, values, reads, *further)[1](slopes)
-    return first, None, second, *rest
+    of_values, of_reads, *of_further = jax.vjp(again, values, reads, *further)[1](
+        slopes
+    )
+    return of_values, None, of_reads, *of_further
 
 
 _follow_gradient.defvjp(

@@ -50,10 +50,12 @@ def in_whole_pieces(
         @functools.wraps(function)
         def run(*arrays: Tensor) -> Any:
             number = arrays[0].shape[-1]
-            more = -number % _size(number)
-            if not more:
+            missing = -number % _size(number)
+            if not missing:
                 return function(*arrays)
-            results = function(*(_filled(x, a, more) for x, a in zip(arrays, inputs)))
+            results = function(
+                *(_filled(x, a, missing) for x, a in zip(arrays, inputs))
+            )
             cut = [
                 y[(slice(None),) * axis + (slice(number),)]
                 for y, axis in zip(results if len(outputs) > 1 else [results], outputs)
@@ -65,8 +67,8 @@ def in_whole_pieces(
     return decorator
 
 
-def _filled(x: Tensor, axis: int, more: int) -> Tensor:
-    return ops.pad(x, [(0, more * (n == axis)) for n in range(len(x.shape))])
+def _filled(x: Tensor, axis: int, missing: int) -> Tensor:
+    return ops.pad(x, [(0, missing * (n == axis)) for n in range(len(x.shape))])
 
 
 def fade(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
@@ -128,8 +130,8 @@ def fade_pieces(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
         before = _gather_rows(table, _slice_piece(slots, piece))[..., 0]  # w[j], (G, S)
         return (_add_to_links(out, piece, -before * _slice_piece(values, piece)),)
 
-    kept = values * (1 - weights[:, None])
-    return _for_each_piece(values, step, kept)[0]
+    faded = values * (1 - weights[:, None])
+    return _for_each_piece(values, step, faded)[0]
 
 
 @in_whole_pieces((2, 2, 1, 2), (2, 1))
@@ -148,8 +150,8 @@ def fade_gradient(
         )
 
     here = -ops.sum(slope * values, axis=1)[..., None]
-    kept = slope * (1 - weights[:, None])
-    of_values, of_weights = _for_each_piece(values, step, kept, here)
+    faded = slope * (1 - weights[:, None])
+    of_values, of_weights = _for_each_piece(values, step, faded, here)
     return of_values, of_weights[..., 0]
 
 
@@ -219,15 +221,15 @@ def _for_each_piece(
     live = ops.cast(live, "int32")  # (K M / S,)
     order, count = ops.cast(ops.argsort(1 - live), "int32"), ops.sum(live)
 
-    def one(n: Tensor, *results: Tensor) -> tuple[Tensor, ...]:
+    def visit(n: Tensor, *results: Tensor) -> tuple[Tensor, ...]:
         which = ops.take(order, n)
         rank = ops.cast(which // pieces, "int32")
         piece = Piece(rank, (which - rank * pieces) * size, size)
         return n + 1, *step(piece, *results)
 
     start = ops.zeros((), "int32")
-    _, *rest = ops.while_loop(lambda n, *_: n < count, one, (start, *results))
-    return tuple(rest)
+    _, *results = ops.while_loop(lambda n, *_: n < count, visit, (start, *results))
+    return tuple(results)
 
 
 def _size(number: int) -> int:

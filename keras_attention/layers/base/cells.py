@@ -93,7 +93,7 @@ def call_cell(
 ) -> tuple[Tensor, Any]:
     """Runs one step of a cell, as `keras.layers.RNN` does."""
     more = {"training": training} if kernels.takes_training(cell) else {}
-    return kernels.call_layer(cell, inputs, state, **more)
+    return cell(inputs, state, **more)
 
 
 def step_cell(
@@ -106,7 +106,7 @@ def step_cell(
     """
     inputs = read[0] if len(read) == 1 else ops.concatenate(read, axis=-1)
     more = {"training": training} if kernels.takes_training(cell) else {}
-    output, new = kernels.call_layer(cell, inputs, state, **more)
+    output, new = cell(inputs, state, **more)
     return output, as_before(new, state)
 
 

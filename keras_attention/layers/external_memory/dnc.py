@@ -6,6 +6,7 @@ word width, R read heads, H write heads, U units of the controller, K links of a
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import Any
 
@@ -16,9 +17,8 @@ from keras import ops
 from keras_attention import kernels
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.cells import (
-    forget_dropout,
     has_dropout,
-    prepare_dropout,
+    sequence_dropout,
     state_widths,
 )
 from keras_attention.layers.base.packing import last, packed, time_swapped
@@ -263,13 +263,14 @@ class DNC(Configured, keras.layers.Layer):
             sequence["x"] = ops.where(ops.expand_dims(mask, -1), inputs, zeros)
             sequence["mask"] = mask
 
-        step = functools.partial(cell.advance, training=training, traced=traced)
-        dropout_mask = None
+        dropout_mask: Any = None
+        dropout: Any = contextlib.nullcontext()
         if training:  # sample random numbers before the loop
             dropout_mask = cell.sample((batch, steps), training)
             width = inputs.shape[-1] + cell.read_width
-            prepare_dropout(cell.cell, width, state.cell)
-        try:
+            dropout = sequence_dropout(cell.cell, width, state.cell)
+        step = functools.partial(cell.advance, training=training, traced=traced)
+        with dropout:
             if inputs.shape[1] == 1 and not kernels.is_dynamic(1):  # needs no loop
                 state, outputs = step(state, {k: x[:, 0] for k, x in sequence.items()})
                 outputs = keras.tree.map_structure(lambda y: y[:, None], outputs)
@@ -278,9 +279,6 @@ class DNC(Configured, keras.layers.Layer):
                     step, state, time_swapped(sequence), self.checkpoint_steps
                 )
                 outputs = time_swapped(outputs)
-        finally:
-            if training:
-                forget_dropout(cell.cell)
         (h, read), trace = outputs
         return cell.read_out(h, read, dropout_mask), state, trace
 
@@ -293,22 +291,21 @@ def _check_inputs(shape: Any) -> None:
         )
 
 
-def _check_shapes(given: list[Tensor], expected: list[tuple[Any, ...]]) -> None:
+def _check_shapes(state: list[Tensor], expected: list[tuple[Any, ...]]) -> None:
     """Raises a ValueError unless the tensors have the expected shapes.
 
     Unknown lengths (None, or a symbol of an export) always fit.
     """
-    for one, wanted in zip(given, expected):
-        shape = tuple(one.shape)
-        known = [
-            isinstance(n, int) and isinstance(m, int) for n, m in zip(shape, wanted)
-        ]
+    shapes = [tuple(x.shape) for x in state]
+    for shape, wanted in zip(shapes, expected):
         fits = len(shape) == len(wanted) and all(
-            n == m for n, m, both in zip(shape, wanted, known) if both
+            n == m
+            for n, m in zip(shape, wanted)
+            if isinstance(n, int) and isinstance(m, int)
         )
         if not fits:
-            shapes = [("B" if n is None else n, *rest) for n, *rest in expected]
+            named = [("B" if n is None else n, *sizes) for n, *sizes in expected]
             raise ValueError(
                 "`initial_state` must hold tensors of the inputs' batch, of shapes "
-                f"{shapes}. Received: shapes {[tuple(x.shape) for x in given]}"
+                f"{named}. Received: shapes {shapes}"
             )

@@ -169,28 +169,28 @@ class DNCCell(MemoryCell):
         self.links = links if isinstance(links, bool) else positive("links", links)
         if self.links == 1 and self.links is not True:
             raise ValueError(
-                "`links` must be True, False, or a number from 2 on: of one link a "
-                "slot, all below 1 would be dropped, which are all. Received: links=1"
+                "`links` must be True, False, or a number from 2 on: with one link per "
+                "slot, all links below 1 would be dropped. Received: links=1"
             )
-        given = [refinements] if isinstance(refinements, str) else refinements
-        given = [None] if given is None else list(given)
-        if not set(given) <= set(REFINEMENTS):
+        names = [refinements] if isinstance(refinements, str) else refinements
+        names = [None] if names is None else list(names)
+        if not set(names) <= set(REFINEMENTS):
             raise ValueError(
                 f"`refinements` must be names among {list(REFINEMENTS)}. "
                 f"Received: refinements={refinements!r}"
             )
-        if "sharp_links" in given and not self.links:
+        if "sharp_links" in names and not self.links:
             raise ValueError(
                 "`refinements` may hold 'sharp_links' only where there are links. "
                 f"Received: refinements={refinements!r}, links={links!r}"
             )
-        self.refinements = given
+        self.refinements = names
         self.bypass_dropout = fraction("bypass_dropout", bypass_dropout)
         self.seed_generator = None
         if bypass_dropout:
             self.seed_generator = keras.random.SeedGenerator()
         self.make_layers()
-        if "layer_normalization" in given:
+        if "layer_normalization" in names:
             self.normalization = keras.layers.LayerNormalization(
                 dtype=self.memory_dtype, name="normalization"
             )
@@ -301,14 +301,14 @@ class DNCCell(MemoryCell):
         return bool(self.bypass_dropout) or super().has_dropout()
 
 
-def _slots(given: Any) -> tuple[int, int]:
+def _slots(slots: Any) -> tuple[int, int]:
     """Returns M and M₀ of the argument `memory_slots`."""
-    if not isinstance(given, (tuple, list)):
-        slots = positive("memory_slots", given)
-        return slots, slots
-    if len(given) != 2:
+    if not isinstance(slots, (tuple, list)):
+        number = positive("memory_slots", slots)
+        return number, number
+    if len(slots) != 2:
         raise ValueError(
             "`memory_slots` must be a number, or a pair of the number of slots and the "
-            f"number of slots in training. Received: memory_slots={given!r}"
+            f"number of slots in training. Received: memory_slots={slots!r}"
         )
-    return positive("memory_slots[0]", given[0]), positive("memory_slots[1]", given[1])
+    return positive("memory_slots[0]", slots[0]), positive("memory_slots[1]", slots[1])

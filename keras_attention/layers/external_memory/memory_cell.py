@@ -216,13 +216,13 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
         mask = now.get("mask")
         options = {"training": training} if self.cell_takes_training else {}
         x = ops.concatenate([now["x"], state.read], axis=-1)  # (B, D + R W)
-        h, cell = kernels.call_layer(self.cell, x, state.cell, **options)
+        h, cell = self.cell(x, state.cell, **options)
         cell = as_before(cell, state.cell)
         if self.clip is not None:
             h, cell = keras.tree.map_structure(
                 lambda y: ops.clip(y, -self.clip, self.clip), (h, cell)
             )
-        interface = kernels.call_layer(self.interface, h)
+        interface = self.interface(h)
         interface = ops.cast(interface, self.memory_dtype)  # ξ
         if self.normalization is not None:
             interface = self.normalization(interface)
@@ -319,7 +319,7 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
         """Returns whether the cell is random in training."""
         return has_dropout(self.cell)
 
-    def compute_output_spec(self, inputs: Tensor, states: Any, **more: Any) -> Any:
+    def compute_output_spec(self, inputs: Tensor, states: Any, **options: Any) -> Any:
         batch = inputs.shape[0]
         output = keras.KerasTensor((batch, self.output_size), self.compute_dtype)
         specs = self.state_specs()

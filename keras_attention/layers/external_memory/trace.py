@@ -57,6 +57,9 @@ def mask_trace(trace: Trace, state: Any, mask: Tensor) -> Trace:
     def masked(x: Any) -> Any:
         return x if isinstance(x, tuple) else loop.choose(mask, x, ops.zeros_like(x))
 
-    kept = {"memory": state.memory}
-    kept |= {k: getattr(state, k) for k in ("usage", "links") if hasattr(state, k)}
-    return Trace(*map(masked, trace))._replace(**kept)
+    unchanged = {
+        name: getattr(state, name)
+        for name in ("memory", "usage", "links")
+        if hasattr(state, name)
+    }
+    return Trace(*map(masked, trace))._replace(**unchanged)
