@@ -1,4 +1,4 @@
-"""Small trained networks, and how each was trained."""
+"""Small trained networks with their preprocessors and cards."""
 
 from keras_attention.presets.folder import write
 from keras_attention.presets.preprocessor import Preprocessor
