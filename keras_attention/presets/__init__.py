@@ -1,4 +1,4 @@
-"""Small trained networks, their preprocessors, and how well each network does.
+"""Small trained networks, their preprocessors and cards.
 
 Modules are imported when their names are used: the preprocessors need the data sets.
 """

@@ -357,7 +357,9 @@ if __name__ == "__main__":
 def test_a_process_ends_when_the_one_that_began_it_is_killed(tmp_path):
     (tmp_path / "killed.py").write_text(KILLED)
     command = [sys.executable, str(tmp_path / "killed.py")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=command_line.environment()
+    ) as parent:
         worker = int(parent.stdout.readline())
         parent.kill()
         # All processes share one pipe: it ends when the last of them has.

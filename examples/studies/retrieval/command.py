@@ -16,10 +16,8 @@ step over all digits, instead.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import pathlib
-import platform
 import time
 from typing import Any
 
@@ -30,7 +28,7 @@ from keras import ops
 from keras_attention.datasets import DataNotFoundError, mnist
 from keras_attention.models import AssociativeMemory, VectorIndex
 from keras_attention.models.base import vector_files
-from keras_attention.version import __version__
+from studies import reports
 from studies.command_line import UsageError
 
 SEED = 0  # seed of the order of the digits
@@ -80,12 +78,9 @@ def main(args: argparse.Namespace) -> int:
             print(line(runs[-1]), flush=True)
     if args.json:
         results = {
-            "benchmark": "retrieval",
-            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "python": platform.python_version(),
+            **reports.head("retrieval"),
             "keras": keras.__version__,
             "backend": keras.config.backend(),
-            "keras_attention": __version__,
             "seconds": round(time.perf_counter() - start, 1),
             "cpu_seconds": round(time.process_time() - cpu, 1),
             "runs": runs,
