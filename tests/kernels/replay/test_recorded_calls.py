@@ -371,9 +371,7 @@ def test_a_tensor_from_elsewhere_is_refused():
 
 
 def test_too_many_operations(monkeypatch):
-    monkeypatch.setattr(
-        "keras_attention.kernels.replay.torch_trace.MOST_OPERATIONS", 9
-    )
+    monkeypatch.setattr("keras_attention.kernels.replay.torch_trace.MOST_OPERATIONS", 9)
     fast = warmed(keras_attention.recorded(Refused(lambda _, x: sum([x] * 9))), wave(2))
     assert fast.refusals == ["more than 9 operations"]
 
@@ -567,11 +565,11 @@ def test_a_recording_is_dropped_less_and_less_often():
     model = dense_model()
     fast = warmed(keras_attention.recorded(model), wave(B, D))
     (calls,) = fast._replayer._signatures.values()
-    programs = {id(calls.program): calls.program}
+    programs = {id(calls.trace): calls.trace}
     for step in range(20):
         model.layers[0].note = object()
         fast(wave(B, D, start=step))
-        programs[id(calls.program)] = calls.program
+        programs[id(calls.trace)] = calls.trace
     assert len(programs) <= 3
 
 

@@ -86,7 +86,7 @@ def trained(eager, **more):
     "more", [{}, {"time_noise": 0.5}, {"linear_start": True}, {"tying": "layer_wise"}]
 )
 def test_the_models_record_their_own_steps(monkeypatch, more):
-    monkeypatch.setattr(configured_model, "RECORD_AFTER", 0.0)
+    monkeypatch.setattr(configured_model, "TRACE_AFTER", 0.0)
     eager, expected = trained(True, **more)
     fast, found = trained(False, **more)
     assert not eager._replayer._signatures
@@ -109,7 +109,7 @@ def test_the_models_record_their_own_steps(monkeypatch, more):
 @pytest.mark.backends("torch")
 def test_a_switch_during_training_is_seen(monkeypatch):
     """`LinearStart` sets a variable; a recording reads it at each step."""
-    monkeypatch.setattr(configured_model, "RECORD_AFTER", 0.0)
+    monkeypatch.setattr(configured_model, "TRACE_AFTER", 0.0)
     inputs, answers = stories()
     outputs = []
     for eager in (True, False):
@@ -125,7 +125,7 @@ def test_a_switch_during_training_is_seen(monkeypatch):
 @pytest.mark.backends("torch")
 def test_steps_on_arrays_are_recorded(monkeypatch):
     """`train_on_batch` and `predict_on_batch` hand NumPy arrays to the model."""
-    monkeypatch.setattr(configured_model, "RECORD_AFTER", 0.0)
+    monkeypatch.setattr(configured_model, "TRACE_AFTER", 0.0)
     inputs, answers = stories()
     model, eager = network(), network()
     eager.compile(eager.optimizer, eager.loss, run_eagerly=True)
@@ -138,7 +138,7 @@ def test_steps_on_arrays_are_recorded(monkeypatch):
 
 @pytest.mark.backends("torch")
 def test_ids_are_checked_at_each_replay(monkeypatch):
-    monkeypatch.setattr(configured_model, "RECORD_AFTER", 0.0)
+    monkeypatch.setattr(configured_model, "TRACE_AFTER", 0.0)
     inputs, answers = stories()
     model = network()
     model.fit(inputs, answers, batch_size=4, epochs=2, verbose=0)
@@ -254,7 +254,7 @@ def test_an_error_in_a_step_keeps_its_message():
 
 @pytest.mark.skipif(BACKEND != "torch", reason="only torch records")
 def test_a_penalty_on_gradients_is_never_recorded(monkeypatch):
-    monkeypatch.setattr(configured_model, "RECORD_AFTER", 1e-3)
+    monkeypatch.setattr(configured_model, "TRACE_AFTER", 1e-3)
 
     class Penalized(SkipGram):
         def compute_loss(self, x=None, y=None, y_pred=None, *args, **more):
