@@ -21,7 +21,7 @@ if not (_EXPLORES and sys.argv[:1] == ["-m"]):  # while Python looks for the mod
         schedules,
     )
     from keras_attention.layers import record_attention, with_attention
-    from keras_attention.models.base import recorded
+    from keras_attention.models.base import replayed
 
 __all__ = [
     "__version__",
@@ -32,7 +32,7 @@ __all__ = [
     "models",
     "ops",
     "record_attention",
-    "recorded",
+    "replayed",
     "samplers",
     "schedules",
     "with_attention",

@@ -22,7 +22,7 @@ from keras_attention.benchmarks.harness import (
     NumericsError,
 )
 from keras_attention.benchmarks.speed import memn2n
-from keras_attention.benchmarks.speed.training import array_of, record_steps
+from keras_attention.benchmarks.speed.training import array_of, settle_replays
 
 PEER = "torch, plain"
 TOLERANCE = 2e-3  # of the mean losses of two epochs
@@ -97,7 +97,7 @@ def _make(sizes: dict[str, Any]) -> Contestants:
             worst = max(worst, abs(mine - other) / abs(other))
         if not worst <= TOLERANCE:
             raise NumericsError(f"the losses differ by {worst:.3g}: {mine}, {other}")
-        record_steps(sides.model, ours)
+        settle_replays(sides.model, ours)
         return {PEER: worst}
 
     return Contestants(calls={"ours": ours, PEER: theirs}, check=check)

@@ -58,10 +58,10 @@ class ConfiguredModel(PortableCompilation, Checked, keras.Model):
     arrays, are checked before `fit`, `evaluate`, `predict` and their forms for one
     batch.
 
-    On torch, the steps of `fit`, `evaluate` and `predict` replay recorded calls of the
+    On torch, the steps of `fit`, `evaluate` and `predict` replay traced calls of the
     graph, as they run compiled functions on JAX and TensorFlow. Direct calls of the
     model, models compiled with `run_eagerly=True`, and subclasses that override
-    `train_step` or `compute_loss` are never recorded.
+    `train_step` or `compute_loss` are never replayed.
 
     The config of each layer is taken before training, because `quantize` changes it.
 

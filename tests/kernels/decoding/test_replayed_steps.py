@@ -1,6 +1,6 @@
 """Loops in compiled functions: nothing of an earlier call may stay in a later one.
 
-On torch the steps of a loop are recorded and replayed; what cannot be runs as it is.
+On torch the steps of a loop are traced and replayed; what cannot be runs as it is.
 """
 
 import concurrent.futures
@@ -15,11 +15,11 @@ from keras_attention import samplers
 from keras_attention.models import Seq2Seq
 from keras_attention.ops.sequence import decoding
 
-on_torch = pytest.mark.backends("torch", reason="only torch records steps")
+on_torch = pytest.mark.backends("torch", reason="only torch replays steps")
 
 
 @pytest.fixture
-def recorded(monkeypatch):
+def traced(monkeypatch):
     """For each loop that was met for the first time: whether it was traced."""
     from keras_attention.kernels.decoding import torch as torch_decoding
 
@@ -153,18 +153,18 @@ def test_weights_are_read_anew():
 
 
 @on_torch
-def test_weights_of_a_stateless_scope_count(recorded):
+def test_weights_of_a_stateless_scope_count(traced):
     layer, functions, run = identity_twice()
     twice = ops.convert_to_tensor(2 * np.eye(3, dtype="float32"))
     with keras.StatelessScope(state_mapping=[(layer.kernel, twice)]):
         found = call(functions, run, [[1.0, 2.0, 3.0]])
     np.testing.assert_allclose(found, [[4, 8, 12]])
     np.testing.assert_allclose(call(functions, run, [[1.0, 2.0, 3.0]]), [[1, 2, 3]])
-    assert recorded == [True, True]
+    assert traced == [True, True]
 
 
 @on_torch
-def test_a_weight_in_the_place_of_another_is_noticed(recorded):
+def test_a_weight_in_the_place_of_another_is_noticed(traced):
     import torch
 
     layer, functions, run = identity_twice()
@@ -172,11 +172,11 @@ def test_a_weight_in_the_place_of_another_is_noticed(recorded):
     layer.kernel._value = torch.nn.Parameter(2 * torch.eye(3))
     found = call(functions, run, [[1.0, 2.0, 3.0]])
     np.testing.assert_allclose(found, [[4, 8, 12]])
-    assert recorded == [True, True]
+    assert traced == [True, True]
 
 
 @on_torch
-def test_what_is_not_the_same_each_time_is_not_recorded(recorded):
+def test_what_is_not_the_same_each_time_is_not_traced(traced):
     functions = compiled()
     variable = keras.Variable(np.zeros((), "float32"))
 
@@ -211,7 +211,7 @@ def test_what_is_not_the_same_each_time_is_not_recorded(recorded):
         np.testing.assert_allclose(ops.convert_to_numpy(out), [value])
     y = ops.ones(1)
     call(functions, lambda x: sums_over_a_closure(x, y), [0.0], key="closure")
-    assert recorded == [False] * 6
+    assert traced == [False] * 6
 
 
 @on_torch
@@ -235,25 +235,25 @@ def test_an_error_in_a_step_is_raised():
     ids=["greedy", "top_p", "beam"],
 )
 @pytest.mark.parametrize("attention", ["bahdanau", "luong", None])
-def test_seq2seq_is_recorded_once_a_bucket(recorded, attention, sampler, stop):
+def test_seq2seq_is_traced_once_a_bucket(traced, attention, sampler, stop):
     keras.utils.set_random_seed(0)
     model = Seq2Seq(11, 13, embedding_dim=5, units=7, attention=attention)
     source = np.random.default_rng(0).integers(1, 11, (3, 9))
     arguments = {"stop_token_ids": stop, "seed": 0, "sampler": sampler}
     model.run_eagerly = True
     expected = model.generate(source, 9, **arguments)
-    assert not recorded
+    assert not traced
     model.run_eagerly = False
     for length in (9, 12, 15):
         model.generate(source[:, :5], length, **arguments)
     found = model.generate(source, 9, **arguments)
     keras.tree.map_structure(np.testing.assert_array_equal, found, expected)
-    assert recorded == [True]
+    assert traced == [True]
 
 
 @on_torch
-def test_two_threads_record_one_after_the_other(recorded):
-    """Without waiting, the first would end while the second still records."""
+def test_two_threads_trace_one_after_the_other(traced):
+    """Without waiting, the first would end while the second still traces."""
     begun, both, ended = (threading.Event() for _ in range(3))
 
     def first(x):
@@ -278,7 +278,7 @@ def test_two_threads_record_one_after_the_other(recorded):
         begun.wait(60)
         two = pool.submit(call, compiled(), second, [0.0])
         np.testing.assert_allclose([one.result(), two.result()], [[3.0], [6.0]])
-    assert recorded == [True, True]
+    assert traced == [True, True]
 
 
 @on_torch
@@ -321,7 +321,7 @@ def test_a_traced_step_is_shortened():
 
 
 @on_torch
-@pytest.mark.usefixtures("recorded")
+@pytest.mark.usefixtures("traced")
 def test_what_a_state_is_made_of_is_not_shared():
     """Two buffers that are equal at first are written to apart, and anew each call."""
     functions = compiled()
