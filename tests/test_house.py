@@ -383,7 +383,8 @@ def eager_calls():
     ):
         yield pytest.param(functions, files, layer, given, id=name)
     dnc = layers.DNC(layers.DNCCell(keras.layers.LSTMCell(8), 16, 4))
-    functions = 20 + 5 * 20 if keras.config.backend() == "torch" else 60  # of five steps
+    on_torch = keras.config.backend() == "torch"
+    functions = 20 + 5 * 20 if on_torch else 60  # 20 a step
     yield pytest.param(functions, 15, dnc, (memory,), id="dnc")
 
 

@@ -63,8 +63,7 @@ the same functions:
 - `uncompiled(function, variables, jit_compile)`: a replacement for `compiled` that does
   not compile
 - `Replayer(function, layers, after)`: calls a function of Keras layers; on torch, it
-  replays traced calls, see `replay/torch.py`. `replaying(owner)` is a context, and
-  `is_replaying(owner)` says whether the code runs in it
+  replays traced calls, see `replay/torch.py`
 - `random_input(function)`: the random numbers that a function without arguments
   returns. Each replay calls the function
 - `decision(flag)`: a boolean tensor as a Python boolean. Each replay compares it
@@ -182,9 +181,7 @@ Replayer = _replay.Replayer
 decision = _replay.decision
 expect = _replay.expect
 will_be_known = _replay.will_be_known
-is_replaying = _replay.is_replaying
 random_input = _replay.random_input
-replaying = _replay.replaying
 is_traced = _tracing.is_traced
 changes = _tracing.changes
 check_distribution = _placement.check_distribution
@@ -237,7 +234,6 @@ __all__ = [
     "is_exporting",
     "is_local",
     "is_readable",
-    "is_replaying",
     "is_traced",
     "local_attention",
     "lookup",
@@ -247,7 +243,6 @@ __all__ = [
     "precompute_key",
     "random_input",
     "read",
-    "replaying",
     "ring_attention",
     "save_function",
     "scan",

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_attention import kernels
 from keras_attention.numerics.precision import to_float32
 from keras_attention.ops.sequence import decoding
 

@@ -1,11 +1,9 @@
 """The random numbers of samplers, and words drawn with them."""
 
-import keras
 import numpy as np
 import pytest
 from keras import ops
 
-from keras_attention import kernels
 from keras_attention.ops.sequence import decoding
 from keras_attention.samplers.truncation import draw_best
 

@@ -9,40 +9,27 @@ import jax
 import jax.numpy as jnp
 import keras
 
-from keras_attention.kernels.decoding.reference import read, write
+from keras_attention.kernels.decoding.reference import Done, Step, read, write
 
 Tensor = Any
-Structure = Any
 
 __all__ = ["compiled", "generate", "read", "write"]
 
 
-def generate(
-    step: Callable[[Any, Structure], Structure],
-    state: Structure,
-    start: Any,
-    stop: Any,
-    done: Callable[[Structure], Tensor] | None,
-) -> Structure:
+def generate(step: Step, state: Any, start: Any, stop: Any, done: Done) -> Any:
     """Runs `jax.lax.while_loop`, which compiles the step once for all positions."""
-    stop = jnp.asarray(stop, "int32")
 
-    def goes_on(carry: tuple[Any, Structure]) -> Any:
-        index, state = carry
-        before_stop = index < stop
-        return before_stop if done is None else before_stop & ~done(state)
+    def goes_on(carry: tuple) -> Any:
+        return (carry[0] < stop) & (True if done is None else ~done(carry[1]))
 
-    def body(carry: tuple[Any, Structure]) -> tuple[Any, Structure]:
-        index, state = carry
-        return index + 1, step(index, state)
+    def body(carry: tuple) -> tuple:
+        return carry[0] + 1, step(*carry)
 
-    state = jax.tree.map(jnp.asarray, state)
-    return jax.lax.while_loop(goes_on, body, (jnp.asarray(start, "int32"), state))[1]
+    carry = (jnp.asarray(start, "int32"), jax.tree.map(jnp.asarray, state))
+    return jax.lax.while_loop(goes_on, body, carry)[1]
 
 
-def compiled(
-    function: Callable[..., Structure], variables: Sequence[Any], jit_compile: bool
-) -> Callable[..., Structure]:
+def compiled(function: Callable, variables: Sequence, jit_compile: bool) -> Callable:
     """Compiles a function with `jax.jit`; the weights become arguments.
 
     A weight that the function closes over would become a constant. Assignments to
@@ -50,7 +37,7 @@ def compiled(
     """
 
     @jax.jit
-    def call(values: list, args: tuple) -> tuple[Structure, dict[int, Tensor]]:
+    def call(values: list, args: tuple) -> tuple[Any, dict[int, Tensor]]:
         scope = keras.StatelessScope(state_mapping=list(zip(variables, values)))
         before = [scope.get_current_value(v) for v in variables]
         with scope:
@@ -59,7 +46,7 @@ def compiled(
         changed = {i: a for i, (a, b) in enumerate(zip(after, before)) if a is not b}
         return output, changed
 
-    def run(*args: Structure) -> Structure:
+    def run(*args: Any) -> Any:
         output, changed = call([v.value for v in variables], args)
         for i, value in changed.items():
             variables[i].assign(value)

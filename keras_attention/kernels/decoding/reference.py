@@ -10,16 +10,11 @@ import numpy as np
 from keras import ops
 
 Tensor = Any
-Structure = Any
+Step = Callable[[Any, Any], Any]  # f(index, state): the next state
+Done = Callable[[Any], Tensor] | None
 
 
-def generate(
-    step: Callable[[Any, Structure], Structure],
-    state: Structure,
-    start: Any,
-    stop: Any,
-    done: Callable[[Structure], Tensor] | None,
-) -> Structure:
+def generate(step: Step, state: Any, start: Any, stop: Any, done: Done) -> Any:
     """Runs a Python loop, which checks for the end before each step."""
     for index in range(int(start), int(stop)):
         if done is not None and bool(done(state)):
@@ -40,22 +35,16 @@ def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
     return ops.slice_update(tensor, start, values)
 
 
-def uncompiled(
-    function: Callable[..., Structure], variables: Sequence[Any], jit_compile: bool
-) -> Callable[..., Structure]:
+def uncompiled(function: Callable, variables: Sequence, jit_compile: bool) -> Callable:
     """Returns a function that converts its arguments to tensors; compiles nothing."""
-
-    def run(*args: Structure) -> Structure:
-        return function(*tensors(args))
-
-    return run
+    return lambda *args: function(*tensors(args))
 
 
 compiled = uncompiled
 
 
-def tensors(args: Structure) -> Structure:
-    """Converts arrays and lists of numbers to tensors; keeps numbers and None."""
+def tensors(args: Any) -> Any:
+    """Converts arrays and lists of numbers to tensors; leaves numbers and None."""
     return keras.tree.map_structure(
         lambda x: x if x is None or np.isscalar(x) else ops.convert_to_tensor(x), args
     )

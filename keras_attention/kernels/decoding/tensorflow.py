@@ -9,62 +9,43 @@ import keras
 import tensorflow as tf
 
 from keras_attention.kernels.decoding import reference
-from keras_attention.kernels.decoding.reference import read, write
+from keras_attention.kernels.decoding.reference import Done, Step, read, write
 
 Tensor = Any
-Structure = Any
 
 __all__ = ["compiled", "generate", "read", "write"]
 
 
-def generate(
-    step: Callable[[Any, Structure], Structure],
-    state: Structure,
-    start: Any,
-    stop: Any,
-    done: Callable[[Structure], Tensor] | None,
-) -> Structure:
+def generate(step: Step, state: Any, start: Any, stop: Any, done: Done) -> Any:
     """Runs `tf.while_loop` in a graph, and a Python loop in eager mode."""
     if tf.executing_eagerly():
         return reference.generate(step, state, start, stop, done)
     tree = keras.tree
-    leaves = [
-        None if x is None else tf.convert_to_tensor(x) for x in tree.flatten(state)
-    ]
+    convert = tf.convert_to_tensor
+    leaves = [None if x is None else convert(x) for x in tree.flatten(state)]
     is_tensor = [x is not None for x in leaves]
-    stop = tf.cast(stop, "int32")
 
-    def pack(flat: list) -> Structure:
+    def pack(flat: list) -> Any:
         values = iter(flat)
         leaves = [next(values) if t else None for t in is_tensor]
         return tree.pack_sequence_as(state, leaves)
 
     def goes_on(index: Tensor, flat: list) -> Tensor:
-        before_stop = index < stop
-        return before_stop if done is None else before_stop & ~done(pack(flat))
+        return (index < stop) & (True if done is None else ~done(pack(flat)))
 
     def body(index: Tensor, flat: list) -> tuple[Tensor, list]:
         new = [x for x, t in zip(tree.flatten(step(index, pack(flat))), is_tensor) if t]
         # Some operations, such as top_k, lose static sizes that the loop must keep.
-        return index + 1, [
-            tf.ensure_shape(x, old.shape) for x, old in zip(new, flat, strict=True)
-        ]
+        pairs = zip(new, flat, strict=True)
+        return index + 1, [tf.ensure_shape(x, old.shape) for x, old in pairs]
 
+    start, stop = tf.cast(start, "int32"), tf.cast(stop, "int32")
     flat = [x for x, t in zip(leaves, is_tensor) if t]
-    return pack(tf.while_loop(goes_on, body, (tf.cast(start, "int32"), flat))[1])
+    return pack(tf.while_loop(goes_on, body, (start, flat))[1])
 
 
-def compiled(
-    function: Callable[..., Structure], variables: Sequence[Any], jit_compile: bool
-) -> Callable[..., Structure]:
+def compiled(function: Callable, variables: Sequence, jit_compile: bool) -> Callable:
     """Compiles with `tf.function`, which captures variables and traces each shape."""
     call = tf.function(function, jit_compile=jit_compile, autograph=False)
-
-    def run(*args: Structure) -> Structure:
-        return call(
-            *keras.tree.map_structure(
-                lambda x: x if x is None else tf.convert_to_tensor(x), args
-            )
-        )
-
-    return run
+    convert = lambda x: x if x is None else tf.convert_to_tensor(x)  # noqa: E731
+    return lambda *args: call(*keras.tree.map_structure(convert, args))

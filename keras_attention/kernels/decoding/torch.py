@@ -1,10 +1,9 @@
 """Decoding on torch: a Python loop with in-place updates and few device syncs.
 
-The steps of a loop differ in their tensors only. Inside a compiled function, the first
-step of each loop is therefore traced (`replay/torch_trace.py`), and replayed for the
-later ones. A step may close over weights: they change in place, and replaced weights
-are detected. A step is refused, and runs as it is, if it closes over another tensor,
-reads the value of a tensor, assigns to a variable or changes the shapes of its state.
+Inside a compiled function, the first step of each loop is traced (see `replay/`), and
+replayed for the later ones. A step may close over weights: they change in place, and
+replaced weights are detected. A step is refused, and runs as it is, if it closes over
+another tensor, reads a value, assigns to a variable or changes the shapes of its state.
 """
 
 from __future__ import annotations
@@ -12,27 +11,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import torch
 
-from keras_attention.kernels.decoding.reference import tensors
+from keras_attention.kernels.decoding.reference import Done, Step, tensors
 from keras_attention.kernels.replay.torch_rewrite import Untraceable
-from keras_attention.kernels.replay.torch_structures import plan
-from keras_attention.kernels.replay.torch_trace import Call
+from keras_attention.kernels.replay.torch_trace import Call, plan
 
 Tensor = Any
-Structure = Any
-Step = Callable[[Any, Structure], Structure]
-Done = Callable[[Structure], Tensor] | None
 
 # An accelerator runs asynchronously, and each check for the end makes Python wait.
 # Extra steps after the end change nothing and cost less than a check after each step.
 PATIENCE = 8
 
 
-def generate(step: Step, state: Structure, start: Any, stop: Any, done: Done) -> Any:
+def generate(step: Step, state: Any, start: Any, stop: Any, done: Done) -> Any:
     """Runs a Python loop, which replays the traced step if there is one.
 
     `step` receives the index as a number. A traced step receives it as a tensor.
@@ -40,7 +35,9 @@ def generate(step: Step, state: Structure, start: Any, stop: Any, done: Done) ->
     start, stop = int(start), int(stop)
     if start >= stop or (done is not None and done(state)):
         return state
-    patience = _patience(state)
+    leaves = keras.tree.flatten(state)
+    devices = (x.device.type for x in leaves if isinstance(x, torch.Tensor))
+    patience = 1 if next(devices, "cpu") == "cpu" else PATIENCE
     loops = _active.get()
     traced = None if loops is None else loops.traced(step, done, state)
     if traced is None:
@@ -50,15 +47,15 @@ def generate(step: Step, state: Structure, start: Any, stop: Any, done: Done) ->
                 break
             state = step(index, state)
         return state
-    flat, ended = traced.tensors, None
+    (run, flat, pack), ended = traced, None
     places = torch.arange(stop, device=flat[0].device).unbind()
     for index in range(start, stop):
         if ended is not None and (index - start) % patience == 0 and ended:
             break
-        flat = traced.run(places[index], *flat)
+        flat = run(places[index], *flat)
         if done is not None:
             ended, *flat = flat
-    return traced.pack(flat)
+    return pack(flat)
 
 
 def read(tensor: Tensor, index: Any) -> Tensor:
@@ -79,13 +76,11 @@ def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
     return tensor.index_copy_(1, index.reshape(1).long(), values)
 
 
-def compiled(
-    function: Callable[..., Structure], variables: Sequence[Any], jit_compile: bool
-) -> Callable[..., Structure]:
+def compiled(function: Callable, variables: Sequence, jit_compile: bool) -> Callable:
     """Wraps a function to run without autograd and to replay the steps of loops."""
     loops = _Loops(variables)
 
-    def run(*args: Structure) -> Structure:
+    def run(*args: Any) -> Any:
         with torch.inference_mode(), loops.calling(args):
             output = function(*tensors(args))
         # Copies that are made outside inference mode are regular tensors.
@@ -96,29 +91,20 @@ def compiled(
     return run
 
 
-class _Traced(NamedTuple):
-    """A traced step, which works on the flat list of the tensors in a state."""
-
-    run: Callable[..., list[Tensor]]  # f(index, *tensors): [done,] tensors
-    tensors: list[Tensor]  # the tensors of the first state
-    pack: Callable[[Sequence[Tensor]], Structure]  # restores the state's structure
-
-
 class _Loops:
     """The traced loops of one compiled function, which uses the variables."""
 
     def __init__(self, variables: Sequence[Any]) -> None:
-        self.variables = variables
-        self._weights: list[Tensor] = []
+        self.variables, self._weights = variables, []
         self._steps: dict[Any, Callable | None] = {}
         self._numbers: tuple = ()
         self._count = 0
 
     @contextmanager
-    def calling(self, args: Structure) -> Iterator[None]:
+    def calling(self, args: Any) -> Iterator[None]:
         """Context manager for one call with `args`, whose loops are traced."""
         weights = [v.value for v in self.variables]
-        if [id(w) for w in weights] != [id(w) for w in self._weights]:
+        if [*map(id, weights)] != [*map(id, self._weights)]:
             self._steps, self._weights = {}, weights
         leaves = keras.tree.flatten(args)
         self._numbers = tuple(x for x in leaves if isinstance(x, (int, float)))
@@ -129,8 +115,12 @@ class _Loops:
         finally:
             _active.reset(token)
 
-    def traced(self, step: Step, done: Done, state: Structure) -> _Traced | None:
-        """Returns the traced step of the next loop, or None if it is refused."""
+    def traced(self, step: Step, done: Done, state: Any) -> tuple | None:
+        """Returns the traced step of the next loop, or None if it is refused.
+
+        That is f(index, *tensors) = [done,] tensors; the tensors of the first state;
+        and a function that restores the structure of a state.
+        """
         leaves = keras.tree.flatten(state)
         is_tensor = [x is not None for x in leaves]
         tensors = [x for x in leaves if x is not None]
@@ -141,7 +131,7 @@ class _Loops:
         tensors = [x.contiguous().view_as(x) for x in tensors]
         facts = _facts(tensors)
 
-        def pack(flat: Sequence[Tensor]) -> Structure:
+        def pack(flat: Sequence[Tensor]) -> Any:
             values = iter(flat)
             leaves = [next(values) if t else None for t in is_tensor]
             return keras.tree.pack_sequence_as(state, leaves)
@@ -158,21 +148,17 @@ class _Loops:
         if key not in self._steps:
             self._steps[key] = self._trace(flat_step, tensors)
         run = self._steps[key]
-        return None if run is None else _Traced(run, tensors, pack)
+        return None if run is None else (run, tensors, pack)
 
     def _trace(self, function: Callable, tensors: list[Tensor]) -> Callable | None:
-        """Traces one step on copies of the tensors, or returns None if it is refused."""
+        """Traces one step on copies of the tensors; None if it is refused."""
         index = torch.ones((), dtype=torch.int64, device=tensors[0].device)
         leaves: dict[int, Tensor] = {}
         arguments = plan(((index, *tensors), {}), leaves)
-        token = _active.set(None)
+        weights, token = (self.variables, self._weights), _active.set(None)
         try:
             with torch.inference_mode(False), torch.no_grad():
-                call = Call(
-                    *(function, arguments, [*leaves.values()]),
-                    *(self.variables, self._weights),
-                    in_place=True,
-                )
+                call = Call(function, arguments, leaves, *weights, in_place=True)
                 return call.trace().forward
         except Untraceable:
             return None
@@ -185,10 +171,3 @@ _active: ContextVar[_Loops | None] = ContextVar("loops", default=None)
 
 def _facts(tensors: Sequence[Tensor]) -> list[tuple]:
     return [(tuple(x.shape), x.dtype, x.device) for x in tensors]
-
-
-def _patience(state: Structure) -> int:
-    for leaf in keras.tree.flatten(state):
-        if isinstance(leaf, torch.Tensor):
-            return 1 if leaf.device.type == "cpu" else PATIENCE
-    return 1

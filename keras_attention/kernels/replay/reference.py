@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 Tensor = Any
 Structure = Any
+decision = bool  # of a boolean tensor
 
 
 class Replayer:
@@ -30,26 +30,10 @@ def random_input(function: Callable[[], Structure]) -> Structure:
     return function()
 
 
-def decision(flag: Tensor) -> bool:
-    """Returns a boolean tensor as a Python boolean."""
-    return bool(flag)
-
-
 def expect(condition: Callable[[], Tensor]) -> None:
     """Does nothing, because nothing is replayed."""
 
 
 def will_be_known(tensor: Tensor) -> bool:
-    """Returns False."""
-    return False
-
-
-@contextmanager
-def replaying(owner: Any) -> Iterator[None]:
-    """Context manager without an effect."""
-    yield
-
-
-def is_replaying(owner: Any) -> bool:
     """Returns False."""
     return False

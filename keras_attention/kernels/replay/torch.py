@@ -1,12 +1,8 @@
 """Tracing and replay of the calls of a layer or model on torch.
 
-A Keras model on torch spends most of the time of a small step in Python: each layer
-inspects its arguments, opens scopes and checks shapes. This work has the same result in
-each call with the same shapes. A `Replayer` therefore traces one call and its gradient
-(`torch_trace.py`), shortens the operations (`torch_rewrite.py`), and replays them in
-later calls.
-
-A trace is replayed while all of this holds; otherwise the layer is called as usual:
+A small step of a Keras model spends most of its time in Python, with the same result
+at each call. A `Replayer` traces a call and its gradient (`torch_trace.py`), shortens
+the operations (`torch_rewrite.py`), and replays them while all of this holds:
 
 - the arguments have the same structure, shapes, strides, dtypes and devices, and the
   modes of torch are the same (gradients, autocast, inference);
@@ -15,20 +11,22 @@ A trace is replayed while all of this holds; otherwise the layer is called as us
   more than 256 items, only the number counts), and no layer has a hook;
 - each decision that depends on values (`decision`) has the same result.
 
-A call is refused, and never replayed, if it reads the values of a tensor in another
-way, adds a loss, changes attributes of its layers, or gives other numbers when it is
-replayed.
+A call is refused if it reads the values of a tensor in another way, adds a loss,
+changes attributes of its layers, or gives other numbers when it is replayed.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
+from functools import cache
+from itertools import chain
+from operator import is_
 from typing import Any
 
 import keras
+import numpy as np
 import torch
 
 # No public names tell in which scope of Keras or mode of torch a call runs.
@@ -43,81 +41,54 @@ from keras_attention.kernels.replay.torch_facts import (
     random_input,
     will_be_known,
 )
-from keras_attention.kernels.replay.torch_program import Program
 from keras_attention.kernels.replay.torch_rewrite import Untraceable
-from keras_attention.kernels.replay.torch_state import RandomState, State
-from keras_attention.kernels.replay.torch_structures import (
-    plan,
-    signature,
-    with_tensors,
-)
-from keras_attention.kernels.replay.torch_trace import ADDS_LOSS, Call
+from keras_attention.kernels.replay.torch_trace import VALUES, Call, Program, plan
 
 Tensor = Any
 Structure = Any
 
-__all__ = [
-    "Replayer",
-    "decision",
-    "expect",
-    "is_replaying",
-    "random_input",
-    "replaying",
-    "will_be_known",
-]
+__all__ = ["Replayer", "decision", "expect", "random_input", "will_be_known"]
 
 MOST_PROGRAMS = 64  # of one replayer; the oldest is dropped
 # Seconds that a trace takes for each operation of a call without its gradient
 COST = 2.5e-3
 MOST_MISSES = 8  # replays of a trace whose decisions had another result
+MOST_ITEMS = 256  # of a list or dict whose items are compared
+_DIRECTIONS = ("forward", "forward_pre", "backward", "backward_pre")
+_HOOKS = [f"_{direction}_hooks" for direction in _DIRECTIONS]
+_CONTAINERS = (list, dict, set, tuple)
+PLAIN = (torch.Tensor, torch.nn.Parameter)
 _tracing: ContextVar[bool] = ContextVar("tracing", default=False)
-_owner: ContextVar[Any] = ContextVar("owner", default=None)
-
-
-@contextmanager
-def replaying(owner: Any) -> Iterator[None]:
-    """Context manager in which `is_replaying(owner)` is True."""
-    token = _owner.set(owner)
-    try:
-        yield
-    finally:
-        _owner.reset(token)
-
-
-def is_replaying(owner: Any) -> bool:
-    """Returns whether the innermost `replaying` context has this owner."""
-    return _owner.get() is owner
 
 
 class Replayer:
     """Replays traced calls of a function.
 
     Args:
-        function: a function of structures of tensors and Python values that returns a
-            structure of tensors. It may use the weights of `layers`.
-        layers: a function without arguments that returns the Keras layers that
-            `function` calls.
+        function: maps structures of tensors and Python values to one of tensors. It
+            may use the weights of `layers`.
+        layers: a function that returns the Keras layers that `function` calls.
         after: the seconds that calls of one signature must have taken in total before
             the signature is traced. If it is not 0, they must also have taken as long
             as tracing will probably take.
     """
 
     def __init__(
-        self,
-        function: Callable[..., Structure],
-        layers: Callable[[], Sequence[Any]],
-        after: float = 0.0,
+        self, function: Callable, layers: Callable[[], Sequence], after: float = 0.0
     ) -> None:
         self.function, self.layers, self.after = function, layers, after
         self._signatures: dict[Any, _Signature] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Structure:
         """Replays the trace of the call's signature, or calls the function."""
-        leaves: dict[int, Tensor] = {}
         if _tracing.get() or not _is_plain_context():
             return self.function(*args, **kwargs)
-        args, kwargs = with_tensors((args, kwargs))
+        leaves: dict[int, Tensor] = {}
         structure = signature((args, kwargs), leaves)
+        if structure is None:
+            leaves.clear()
+            args, kwargs = keras.tree.map_structure(_as_tensor, (args, kwargs))
+            structure = signature((args, kwargs), leaves)
         if structure is None:
             return self.function(*args, **kwargs)
         scope = get_autocast_scope()
@@ -128,15 +99,14 @@ class Replayer:
             if len(self._signatures) >= MOST_PROGRAMS:
                 self._signatures.pop(next(iter(self._signatures)))
             calls = self._signatures.setdefault(key, _Signature(self.after))
-        tensors = [*leaves.values()]
-        if calls.program is None or calls.state is None:
-            return self._observe(calls, args, kwargs, tensors)
-        if not calls.is_current():
+        if calls.trace is not None and not calls.is_current():
             calls.drop()
-            return self._observe(calls, args, kwargs, tensors)
-        random = RandomState(calls.state.seeds) if calls.program.may_end else None
+        if calls.trace is None:
+            return self._observe(calls, args, kwargs, leaves)
+        program, state = calls.trace
+        random = RandomState(state.seeds) if program.may_end else None
         try:
-            return calls.program(tensors)
+            return program([*leaves.values()])
         except Changed:
             if random is not None:
                 random.restore()
@@ -150,13 +120,13 @@ class Replayer:
     def has_settled(self) -> bool:
         """Whether all signatures of more than one call are traced or refused."""
         signatures = self._signatures.values()
-        done = [bool(s.program or s.reason) for s in signatures]
+        done = [bool(s.trace or s.reason) for s in signatures]
         return any(done) and all(d or s.calls < 2 for d, s in zip(done, signatures))
 
     @property
     def traces(self) -> int:
         """The number of signatures that are replayed."""
-        return sum(s.program is not None for s in self._signatures.values())
+        return sum(s.trace is not None for s in self._signatures.values())
 
     @property
     def reasons(self) -> list[str]:
@@ -165,7 +135,7 @@ class Replayer:
         return list(dict.fromkeys(reasons))
 
     def _observe(
-        self, calls: _Signature, args: tuple, kwargs: dict, leaves: list[Tensor]
+        self, calls: _Signature, args: tuple, kwargs: dict, leaves: dict[int, Tensor]
     ) -> Structure:
         """Calls the function, and traces its signature for the next call."""
         if calls.reason or calls.waits:
@@ -174,41 +144,40 @@ class Replayer:
             calls.seconds += time.perf_counter() - start
             calls.calls += 1
             return output
-        structure = plan((args, kwargs), {})
-        before = State(self.layers())
+        structure, state = plan((args, kwargs), leaves), State(self.layers())
         output = self.function(*args, **kwargs)
-        if before.has_losses():  # a second call would remove them
-            calls.refuse(ADDS_LOSS)
-            return output
-        if not (before.is_plain and before.is_current()):
+        if state.has_losses():  # a second call would remove them
+            calls.refuse("a call adds a loss")
+        elif not (state.is_plain and state.is_current()):
             calls.changes += 1
             if calls.changes > 1:
                 calls.refuse("a call changes attributes of its layers")
-            return output
+        else:
+            weights = (state.variables, state.weights)
+            call = Call(self.function, structure, leaves, *weights)
+            self._trace(calls, call, state)
+        return output
+
+    def _trace(self, calls: _Signature, call: Call, state: State) -> None:
         token = _tracing.set(True)
         try:
-            weights = [v._value for v in before.variables]
-            call = Call(self.function, structure, leaves, before.variables, weights)
             operations = call.observe()
             if self.after and not calls.operations:
                 calls.operations = operations
                 calls.after = max(self.after, COST * operations)
-                if calls.waits:
-                    return output
-            calls.program, calls.state = call.trace(), before
+            if not calls.waits:
+                calls.trace = (call.trace(), state)
         except Untraceable as error:
             calls.refuse(str(error))
         finally:
             _tracing.reset(token)
-        return output
 
 
 class _Signature:
     """The calls of one signature: their trace and the state in which it holds."""
 
     def __init__(self, after: float) -> None:
-        self.program: Program | None = None
-        self.state: State | None = None
+        self.trace: tuple[Program, State] | None = None
         self.seconds, self.after, self.operations = 0.0, after, 0
         self.calls = self.misses = self.changes = self.drops = 0
         self.reason = ""
@@ -219,17 +188,17 @@ class _Signature:
         return not self.calls or self.seconds < self.after
 
     def is_current(self) -> bool:
-        """Returns whether the trace holds for the weights and attributes of now."""
-        return self.state is not None and self.state.is_current()
+        """Returns whether there is a trace that holds for the weights of now."""
+        return self.trace is not None and self.trace[1].is_current()
 
     def drop(self) -> None:
         """Drops the trace, and waits longer each time before the next one."""
-        self.program = self.state = None
+        self.trace = None
         self.drops += 1
         self.seconds, self.after = 0.0, 2.0**self.drops / 4
 
     def refuse(self, reason: str) -> None:
-        self.reason, self.program, self.state = reason, None, None
+        self.reason, self.trace = reason, None
 
 
 def _is_plain_context() -> bool:
@@ -237,10 +206,128 @@ def _is_plain_context() -> bool:
     return not (
         torch.compiler.is_compiling()
         or torch.jit.is_tracing()
-        or torch.is_autocast_enabled("cpu")
-        or torch.is_autocast_enabled("cuda")
+        or any(map(torch.is_autocast_enabled, ("cpu", "cuda")))
         or _get_current_dispatch_mode() is not None
         or torch._C._functorch.peek_interpreter_stack() is not None
         or torch.is_inference_mode_enabled()
         or in_stateless_scope()
+    )
+
+
+def _as_tensor(x: Any) -> Any:
+    is_array = type(x) is np.ndarray and x.dtype.kind in "biuf"
+    return keras.ops.convert_to_tensor(x) if is_array else x
+
+
+def signature(x: Structure, leaves: dict[int, Tensor]) -> Any:
+    """Returns a hashable description of tensors and Python values, or None for others.
+
+    `leaves` gets the tensors by their ids, in their order. The mask that Keras attached
+    to a tensor follows it.
+    """
+    kind = type(x)
+    if kind in PLAIN:
+        if id(x) in leaves:
+            return [*leaves].index(id(x))
+        if x.is_meta or x.layout is not torch.strided or x.is_inference():
+            return None
+        leaves[id(x)] = x
+        facts = (x.shape, x.stride(), x.dtype, x.device, x.requires_grad)
+        mask = getattr(x, "_keras_mask", None)
+        if mask is None:
+            return facts
+        described = signature(mask, leaves)
+        return None if described is None else (facts, described)
+    if kind in VALUES:
+        return (kind, repr(x))  # 0.0 and −0.0 are equal, but not the same
+    if kind not in (dict, list, tuple):
+        return None
+    parts = [signature(value, leaves) for value in (x.values() if kind is dict else x)]
+    return None if None in parts else (kind, *(x if kind is dict else ()), *parts)
+
+
+class State:
+    """The weights and the attributes of layers at the time of a trace."""
+
+    def __init__(self, layers: Sequence[Any]) -> None:
+        distinct = {id(layer): layer for layer in layers}.values()
+        variables = {id(v): v for layer in distinct for v in layer.variables}
+        self.variables = list(variables.values())
+        self.weights = [v._value for v in self.variables]
+        self.is_plain = all(type(w) in PLAIN for w in self.weights)
+        self._dicts = dicts = [layer.__dict__ for layer in distinct]
+        names = _keras_names()  # of these attributes, the lengths tell all
+        attributes = (x for d in dicts for name, x in d.items() if name not in names)
+        containers = _containers(attributes)
+        self._compared = [x for x in containers if 0 < len(x) <= MOST_ITEMS]
+        values = chain(self._compared, *(d.values() for d in dicts))
+        self._sized = [x for x in values if isinstance(x, (list, dict, set))]
+        self._hooks = [d[name] for d in dicts for name in _HOOKS if name in d]
+        # Keras has no public name of the seeds of a layer.
+        seeds = chain.from_iterable(d.get("_seed_generators", ()) for d in dicts)
+        self.seeds = [seed.state for seed in seeds]
+        self._objects = [*self._current_objects()]
+        self._numbers = self._current_numbers() if self.is_plain else []
+
+    def has_losses(self) -> bool:
+        """Returns whether the last call of a layer has added a loss."""
+        # Keras has no public name of the losses that a single layer added.
+        return any(d.get("_losses") for d in self._dicts)
+
+    def is_current(self) -> bool:
+        """Returns whether all weights and attributes are still the same objects."""
+        return (
+            self._current_numbers() == self._numbers
+            and all(map(is_, self._current_objects(), self._objects))
+            and not any(self._hooks)
+            and not torch.nn.modules.module._has_any_global_hook()
+        )
+
+    def _current_objects(self) -> Iterator[Any]:
+        weights = (v._value for v in self.variables)
+        return chain(weights, _items(self._dicts), _items(self._compared))
+
+    def _current_numbers(self) -> list[Any]:
+        memory = [(w.data_ptr(), w.requires_grad) for w in self.weights]
+        return [*memory, *map(len, self._dicts), *map(len, self._sized)]
+
+
+@cache
+def _keras_names() -> frozenset[str]:
+    """Returns the names of the attributes that each Keras layer has."""
+    # With a name of its own, it does not count in the automatic names of layers.
+    return frozenset(vars(keras.layers.Layer(name="attributes")))
+
+
+class RandomState:
+    """The states of torch's random generators and of the seeds of a traced call."""
+
+    def __init__(self, seeds: Sequence[Any]) -> None:
+        self._seeds = [(v, v._value.clone()) for v in seeds]
+        self._cpu, cuda = torch.random.get_rng_state(), torch.cuda.is_initialized()
+        self._cuda = torch.cuda.get_rng_state_all() if cuda else []
+
+    def restore(self) -> None:
+        for variable, value in self._seeds:
+            variable.assign(value)
+        torch.random.set_rng_state(self._cpu)
+        torch.cuda.set_rng_state_all(self._cuda)  # does nothing for an empty list
+
+
+def _containers(values: Iterable[Any]) -> list[Any]:
+    """Returns the lists, dicts and sets among the values and inside each other."""
+    containers: dict[int, Any] = {}
+    queue = [x for x in values if isinstance(x, _CONTAINERS)]
+    while queue:
+        container = queue.pop()
+        if id(container) not in containers:
+            containers[id(container)] = container
+            if len(container) <= MOST_ITEMS:
+                queue += [x for x in _items([container]) if isinstance(x, _CONTAINERS)]
+    return list(containers.values())
+
+
+def _items(containers: Iterable[Any]) -> Iterator[Any]:
+    return chain.from_iterable(
+        x.values() if isinstance(x, dict) else x for x in containers
     )

@@ -25,19 +25,19 @@ class Facts(NamedTuple):
     decisions: list[bool]
 
 
-class _Playback:
+class Playback:
     """Hands the facts of an observed call to a later run of the same call."""
 
     def __init__(self, facts: Facts, numbers: Sequence[Structure]) -> None:
-        self.numbers = iter(numbers)
-        self.decisions = iter(facts.decisions)
+        self.numbers, self.decisions = iter(numbers), iter(facts.decisions)
 
 
-_facts: ContextVar[Facts | _Playback | None] = ContextVar("facts", default=None)
+_facts: ContextVar[Facts | Playback | None] = ContextVar("facts", default=None)
 
 
 @contextmanager
-def _as_facts(facts: Facts | _Playback | None) -> Iterator[None]:
+def using(facts: Facts | Playback | None) -> Iterator[None]:
+    """Context manager in which a call collects facts, plays them back, or neither."""
     token = _facts.set(facts)
     try:
         yield
@@ -45,27 +45,10 @@ def _as_facts(facts: Facts | _Playback | None) -> Iterator[None]:
         _facts.reset(token)
 
 
-def collected(facts: Facts | None) -> Any:
-    """Context manager that adds the facts of a call to `facts`.
-
-    With None, a call that decides or reads a seed cannot be traced.
-    """
-    return _as_facts(facts)
-
-
-def played_back(facts: Facts, numbers: Sequence[Structure]) -> Any:
-    """Context manager in which a call gets these random numbers and decisions."""
-    return _as_facts(_Playback(facts, numbers))
-
-
 def random_input(function: Callable[[], Structure]) -> Structure:
-    """Calls a function that returns random numbers.
-
-    A replay calls the function anew, before its operations. The function must therefore
-    not depend on a tensor.
-    """
+    """Calls a function that depends on no tensor, as each replay does at its start."""
     facts = _facts.get()
-    if isinstance(facts, _Playback):
+    if isinstance(facts, Playback):
         return next(facts.numbers)
     numbers = function()
     if facts is not None:
@@ -75,12 +58,9 @@ def random_input(function: Callable[[], Structure]) -> Structure:
 
 
 def decision(flag: Tensor) -> bool:
-    """Returns a boolean tensor as a Python boolean.
-
-    Each replay compares it; another result ends the replay.
-    """
+    """Returns a boolean tensor as a Python one; another result ends a replay."""
     facts = _facts.get()
-    if isinstance(facts, _Playback):
+    if isinstance(facts, Playback):
         expected = next(facts.decisions)
         _holds(flag, expected)
         return expected
@@ -91,10 +71,7 @@ def decision(flag: Tensor) -> bool:
 
 
 def expect(condition: Callable[[], Tensor]) -> None:
-    """Adds a condition to a trace; if it does not hold, the replay ends.
-
-    Use it beside a check that raises an error. Outside traces, nothing happens.
-    """
+    """Adds a condition beside a check that raises; a replay ends where it fails."""
     if _facts.get() is not None:
         decision(condition())
 
@@ -102,13 +79,7 @@ def expect(condition: Callable[[], Tensor]) -> None:
 def will_be_known(tensor: Tensor) -> bool:
     """Returns whether a call is traced, and its replay will know the values."""
     is_tensor = isinstance(tensor, torch.Tensor)
-    return isinstance(_facts.get(), _Playback) and is_tensor and tensor.is_cpu
-
-
-def check(flag: torch.Tensor, expected: bool) -> None:
-    """Raises `Changed` if a decision has another result than in the trace."""
-    if bool(flag) is not expected:
-        raise Changed
+    return isinstance(_facts.get(), Playback) and is_tensor and tensor.is_cpu
 
 
 # Functions by the operations that stand for them in a trace
@@ -116,26 +87,27 @@ FUNCTIONS: dict[Any, Callable] = {}
 
 
 def operation(name: str, function: Callable, like: Callable) -> Callable:
-    """Returns a function that a trace contains as one operation.
+    """Returns a function that a trace contains as one operation with this name.
 
-    Args:
-        name: the name of the operation.
-        function: computes tensors from tensors, with type annotations of torch. It may
-            read values.
-        like: returns fake tensors with the shapes and dtypes of the results.
+    The function computes tensors from tensors, with type annotations of torch. It may
+    read values. `like` returns fake tensors with the shapes and dtypes of the results.
     """
-    traced = torch.library.custom_op(
-        f"keras_attention::{name}", function, mutates_args=()
-    )
+    path = f"keras_attention::{name}"
+    traced = torch.library.custom_op(path, function, mutates_args=())
     traced.register_fake(like)
     FUNCTIONS[getattr(torch.ops.keras_attention, name).default] = function
 
     def call(*args: Any) -> Any:
         # Outside traces, an operation would only take time.
-        return (traced if isinstance(_facts.get(), _Playback) else function)(*args)
+        return (traced if isinstance(_facts.get(), Playback) else function)(*args)
 
     return call
 
 
-_holds = operation("holds", check, lambda flag, expected: None)
+def _check(flag: torch.Tensor, expected: bool) -> None:
+    if bool(flag) is not expected:
+        raise Changed
+
+
+_holds = operation("holds", _check, lambda flag, expected: None)
 HOLDS = torch.ops.keras_attention.holds.default

@@ -1,15 +1,15 @@
 """Shortens traced operations and splits them into a call and its gradient.
 
-A trace has fixed shapes. Constant expressions, such as views of weights, are computed
-once; chains of views become one view; equal operations are merged. In a small model,
-about half of the operations remain.
+Shapes are fixed. Constant expressions, such as views of weights, are computed once;
+chains of views become one view; equal operations are merged. About half remain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from types import BuiltinFunctionType, MethodDescriptorType
+from typing import Any
 
 import torch
 
@@ -21,55 +21,31 @@ Node = Any
 ATEN = torch.ops.aten
 MOST_CONSTANT = 2**22  # elements of a constant that is computed once
 MOST_COMPARED = 2**20  # elements of constants that are compared
-IDENTITIES = {ATEN.detach.default, ATEN.alias.default, ATEN.lift_fresh.default}
 # Operations that use only the shape and dtype of their first argument
-LIKE = {
-    *(ATEN.full_like.default, ATEN.ones_like.default, ATEN.zeros_like.default),
-    *(ATEN.new_full.default, ATEN.new_ones.default, ATEN.new_zeros.default),
-}
-VIEWS = {
-    *(ATEN.alias.default, ATEN.as_strided.default, ATEN.expand.default),
-    *(ATEN.permute.default, ATEN.select.int, ATEN.slice.Tensor, ATEN.squeeze.dim),
-    *(ATEN.squeeze.dims, ATEN.t.default, ATEN.transpose.int, ATEN.unsqueeze.default),
-    ATEN.view.default,
-}
-# `torch.ops.aten.add.Tensor` takes about twice as long to call as `torch.add`. These
-# functions of torch take the same arguments as the operations of their names.
-FAST = frozenset(
-    "abs add addmm all amax amin any argmax as_strided baddbmm bmm cat ceil clamp clone "
-    "cos cumprod cumsum div embedding eq exp flip floor gather ge gt index_add "
-    "index_select isfinite isnan le log log1p logical_and logical_not logical_or lt "
-    "masked_fill maximum mean minimum mm mul mv ne neg permute pow prod reciprocal relu "
-    "rsqrt rsub scatter_add select sigmoid sign sin sqrt square squeeze stack sub sum t "
-    "tanh transpose tril triu unbind unsqueeze where".split()
-)
-METHODS = frozenset(["expand", "index_copy_", "new_empty", "view"])
+LIKE = {ATEN.full_like.default, ATEN.ones_like.default, ATEN.zeros_like.default}
+LIKE |= {ATEN.new_full.default, ATEN.new_ones.default, ATEN.new_zeros.default}
+VIEWS = {ATEN.select.int, ATEN.slice.Tensor, ATEN.squeeze.dim, ATEN.transpose.int}
+VIEWS |= {ATEN.squeeze.dims, ATEN.alias.default, ATEN.as_strided.default}
+VIEWS |= {ATEN.detach.default, ATEN.expand.default, ATEN.lift_fresh.default}
+VIEWS |= {ATEN.permute.default, ATEN.t.default, ATEN.unsqueeze.default}
+VIEWS |= {ATEN.view.default}
+METHODS = ("expand", "index_copy_", "new_empty", "view")
 
 
 class Untraceable(Exception):
     """The reason why a call cannot be traced and replayed."""
 
 
-class Parts(NamedTuple):
-    """The functions of a call and of its gradient."""
-
-    forward: Callable  # f(*inputs): the results, then the saved tensors
-    backward: Callable  # f(*saved, *slopes): the gradients
-    read: list[int]  # the weights whose memory `backward` reads
-    reached: list[set[int]]  # for each gradient, the slopes that it depends on
-
-
 class Rewriting(torch.fx.Interpreter):
-    """A traced graph, which runs once to find the strides of its tensors.
+    """A traced graph f(*weights, *inputs, *slopes) = results, gradients.
 
-    Fake tensors do not always have the strides of the real ones.
+    It runs once, because fake tensors do not always have the strides of the real ones.
 
     Args:
-        module: a `torch.fx.GraphModule` of fake tensors. It returns the results of the
-            call, then the gradients.
-        weights: its first arguments, which may change in place.
-        inputs: its next arguments.
-        slopes: its last arguments.
+        module: a `torch.fx.GraphModule` of fake tensors.
+        weights: real tensors, which may change in place between calls.
+        inputs: real tensors.
+        slopes: real tensors, of the results that have a gradient.
         early: the names of the nodes of the call without its gradient.
         results: the number of results.
         in_place: whether the call may write to its inputs, which its results replace.
@@ -113,14 +89,30 @@ class Rewriting(torch.fx.Interpreter):
             self.strides[n] = (tuple(x.shape), x.stride(), x.storage_offset())
         return x
 
-    def parts(self) -> Parts:
-        """Rewrites the graph and returns its two functions."""
-        reached = self._reached()
+    def functions(self) -> tuple[Callable, Callable, list[int]]:
+        """Returns two functions, and which weights' memory the second one reads.
+
+        They are f(*inputs) = results, saved; and f(*saved, *slopes) = gradients.
+        """
         self._fold()
         self._merge_views()
         self._merge_equal()
         self._separate_results()
-        return self._split(reached)
+        outputs = self.result.args[0]
+        results, grads = outputs[: self.count], outputs[self.count :]
+        late = self._live(grads, lambda node: node in self.late)
+        saved = [
+            node
+            for node in _used(late, grads)
+            if not (node in self.late or node in self.known or node in self.slopes)
+        ]
+        returned = [*results, *saved]
+        early = self._live(returned, lambda node: node not in self.late)
+        forward, _ = self._function(early, self.inputs, returned)
+        backward, constants = self._function(late, [*saved, *self.slopes], grads)
+        memory = {x.untyped_storage().data_ptr() for x in constants}
+        places = [self.known[w].untyped_storage().data_ptr() for w in self.weights]
+        return forward, backward, [i for i, x in enumerate(places) if x in memory]
 
     def _value(self, node: Node) -> Any:
         if node.op == "get_attr":
@@ -142,7 +134,8 @@ class Rewriting(torch.fx.Interpreter):
             return False
         return not self._memory((node, *node.all_input_nodes)) & self.changed
 
-    def _reached(self) -> list[set[int]]:
+    def reached(self) -> list[set[int]]:
+        """Returns, for each gradient, the indices of the slopes that it depends on."""
         slopes: dict[Node, set[int]] = {s: {i} for i, s in enumerate(self.slopes)}
         for node in self.graph.nodes:
             inputs = (slopes[x] for x in node.all_input_nodes)
@@ -157,9 +150,7 @@ class Rewriting(torch.fx.Interpreter):
             if not self._is_free(node):
                 continue
             value, inputs = self._value(node), node.all_input_nodes
-            if node.target in IDENTITIES:
-                node.replace_all_uses_with(node.args[0])
-            elif value.numel() > MOST_CONSTANT:
+            if value.numel() > MOST_CONSTANT:
                 continue
             elif node.target in LIKE:
                 like = torch.empty(value.shape, dtype=value.dtype, device=value.device)
@@ -222,24 +213,6 @@ class Rewriting(torch.fx.Interpreter):
                 seen.add(node)
         self.result.args = (outputs,)
 
-    def _split(self, reached: list[set[int]]) -> Parts:
-        outputs = self.result.args[0]
-        results, grads = outputs[: self.count], outputs[self.count :]
-        late = self._live(grads, lambda node: node in self.late)
-        saved = [
-            node
-            for node in _used(late, grads)
-            if not (node in self.late or node in self.known or node in self.slopes)
-        ]
-        returned = [*results, *saved]
-        early = self._live(returned, lambda node: node not in self.late)
-        forward, _ = self._function(early, self.inputs, returned)
-        backward, constants = self._function(late, [*saved, *self.slopes], grads)
-        memory = {x.untyped_storage().data_ptr() for x in constants}
-        places = [self.known[w].untyped_storage().data_ptr() for w in self.weights]
-        read = [i for i, place in enumerate(places) if place in memory]
-        return Parts(forward, backward, read, reached)
-
     def _live(self, results: Sequence[Any], belongs: Callable) -> list[Node]:
         """Returns the operations that the results need, and those with effects."""
         needed, live = set(_used([], results)), []
@@ -270,18 +243,27 @@ class Rewriting(torch.fx.Interpreter):
 
 
 def _fast(node: Node) -> tuple[Callable, tuple, dict]:
-    """Returns the fastest call of an operation: a function and its arguments."""
+    """Returns the fastest call of an operation: a function and its arguments.
+
+    `torch.ops.aten.add.Tensor` takes about twice as long to call as `torch.add`.
+    """
     target, args, kwargs = node.target, node.args, node.kwargs
     if target in FUNCTIONS:
         return FUNCTIONS[target], args, kwargs
     if getattr(target, "namespace", None) != "aten":
         return target, args, kwargs
     name = target._schema.name.partition("::")[2]
-    if name == "_to_copy" and set(kwargs) == {"dtype"}:
-        if args[0].meta["val"].dtype is not kwargs["dtype"]:
-            return torch.Tensor.to, (*args, kwargs["dtype"]), {}
-    owner = torch if name in FAST else torch.Tensor if name in METHODS else None
-    return (getattr(owner, name) if owner else target), args, kwargs
+    if name == "_to_copy" and set(kwargs) == {"dtype"}:  # `to` may return its argument
+        same = args[0].meta["val"].dtype is kwargs["dtype"]
+        return torch.Tensor.to, (*args, kwargs["dtype"]), {"copy": True} if same else {}
+    function = getattr(torch.Tensor if name in METHODS else torch, name, None)
+    # They take the same arguments, but for lists of tensors with None.
+    has_none = any(isinstance(x, (list, tuple)) and None in x for x in args)
+    if has_none or not isinstance(
+        function, (BuiltinFunctionType, MethodDescriptorType)
+    ):
+        function = target
+    return function, args, kwargs
 
 
 def _is_view(node: Node) -> bool:

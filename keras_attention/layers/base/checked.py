@@ -534,7 +534,7 @@ def check_whole(name: str, x: Any) -> None:
 
 
 def is_checkable(tensor: Tensor) -> bool:
-    """Returns whether values can be checked now, or when a recording is replayed."""
+    """Returns whether values can be checked now, or when a trace is replayed."""
     return kernels.is_readable(tensor) or kernels.will_be_known(tensor)
 
 

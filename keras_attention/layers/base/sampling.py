@@ -1,4 +1,4 @@
-"""Random numbers of layers, which a recorded call draws anew."""
+"""Random numbers of layers, which a replayed call draws anew."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def dropout_mask(
         dtype: the dtype of the mask.
         generator: a `keras.random.SeedGenerator`.
         seed: the seed of the generator. On torch, Keras ignores a generator without a
-            seed here; a recording then contains the operation itself.
+            seed here; a trace then contains the operation itself.
     """
 
     def sample() -> Tensor:

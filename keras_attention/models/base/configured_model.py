@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Self
 
 import keras
@@ -34,9 +36,11 @@ from keras_attention.models.base import preset_folder
 from keras_attention.models.base.batches import check_batches_divide
 from keras_attention.models.base.compilation import PortableCompilation
 
-# Seconds of calls with one signature before `fit` and `predict` on torch record it. A
-# recording takes about as long.
-RECORD_AFTER = 1.0
+# Seconds of calls with one signature before `fit` and `predict` on torch trace it.
+# Tracing takes about as long.
+TRACE_AFTER = 1.0
+# The model whose step runs and may be replayed
+_replaying: ContextVar[Any] = ContextVar("replaying", default=None)
 
 
 class ConfiguredModel(PortableCompilation, Checked, keras.Model):
@@ -55,10 +59,10 @@ class ConfiguredModel(PortableCompilation, Checked, keras.Model):
     arrays, are checked before `fit`, `evaluate`, `predict` and their forms for one
     batch.
 
-    On torch, the steps of `fit`, `evaluate` and `predict` replay recorded calls of the
+    On torch, the steps of `fit`, `evaluate` and `predict` replay traced calls of the
     graph, as they run compiled functions on JAX and TensorFlow. Direct calls of the
     model, models compiled with `run_eagerly=True`, and subclasses that override
-    `train_step` or `compute_loss` are never recorded.
+    `train_step` or `compute_loss` are never replayed.
 
     The config of each layer is taken before training, because `quantize` changes it.
 
@@ -76,7 +80,7 @@ class ConfiguredModel(PortableCompilation, Checked, keras.Model):
         self._replayer = kernels.Replayer(
             super().call,
             lambda: list(self._flatten_layers(include_self=False)),
-            after=RECORD_AFTER,
+            after=TRACE_AFTER,
         )
         parts = {id(layer) for layer in self._flatten_layers()}
         self._layer_configs = {}
@@ -141,7 +145,7 @@ class ConfiguredModel(PortableCompilation, Checked, keras.Model):
         self, inputs: Any, training: bool | None = None, mask: Any = None, **kwargs: Any
     ) -> Any:
         call: Any = super().call
-        if kernels.is_replaying(self) and not is_recording():
+        if _replaying.get() is self and not is_recording():
             call = self._replayer
         return call(inputs, training=training, mask=mask, **kwargs)
 
@@ -157,11 +161,16 @@ class ConfiguredModel(PortableCompilation, Checked, keras.Model):
         with self._replaying():
             return super().predict_step(*args, **kwargs)
 
-    def _replaying(self) -> Any:
-        """Returns a context in which a step on torch replays recorded calls."""
-        # A step of a subclass may need second derivatives, which no recording has.
+    @contextmanager
+    def _replaying(self) -> Iterator[None]:
+        """Context manager for a step, which on torch replays traced calls."""
+        # A step of a subclass may need second derivatives, which no replay has.
         is_plain = self.run_eagerly or self._overrides_training()
-        return nullcontext() if is_plain else kernels.replaying(self)
+        token = _replaying.set(None if is_plain else self)
+        try:
+            yield
+        finally:
+            _replaying.reset(token)
 
     def _overrides_training(self) -> bool:
         """Returns whether a subclass overrides the training step or the loss."""

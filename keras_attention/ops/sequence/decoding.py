@@ -36,10 +36,10 @@ def generate(
 
     Inside a compiled function on JAX and TensorFlow, this is a single loop operation.
     On torch and NumPy, it is a Python loop with an integer index. Inside
-    `CompiledFunctions`, torch records the operations of the first step and replays
-    them; the index is then a tensor. A recorded step may close over weights. Other
+    `CompiledFunctions`, torch traces the operations of the first step and replays
+    them; the index is then a tensor. A traced step may close over weights. Other
     tensors belong in the state. A step that closes over another tensor or reads the
-    value of a tensor is not recorded. On an accelerator, torch evaluates `done` only
+    value of a tensor is not replayed. On an accelerator, torch evaluates `done` only
     every few steps, because each check blocks Python. A step after the end must
     therefore not change the result. Sample random numbers before the loop, not inside
     it.
@@ -332,7 +332,7 @@ class CompiledFunctions:
                 functions have equal keys, only the first is compiled and used.
             function: a function of structures of tensors. Numbers become tensors on JAX
                 and TensorFlow and stay numbers on torch and NumPy. Python branches are
-                evaluated once, during compilation. Torch only records the steps of
+                evaluated once, during compilation. Torch only replays the steps of
                 `generate`.
             *args: structures of arrays, tensors, numbers and None. The function is
                 compiled once for each combination of shapes and dtypes (on torch, also

@@ -26,7 +26,7 @@ RATE, FLOAT, GATES = 0.01, 4, 4
 TOLERANCE = 1e-4
 SIZES = {"B": 32, "T": 30, "S": 30, "U": 128}
 PEER, CELL = "keras.layers.RNN", "cell alone"
-NOT_RECORDED = "ours, not recorded"  # on torch, ours is `keras_attention.recorded`
+NOT_REPLAYED = "ours, not replayed"  # on torch, ours is `keras_attention.replayed`
 COMPILERS = {
     "graph": ("tensorflow",),
     "xla": ("tensorflow",),
@@ -87,14 +87,14 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
     targets = generator.standard_normal((batch, steps, 1), dtype="float32")
     layers = _layers(units)
     if backend == "torch":
-        layers[NOT_RECORDED] = _layers(units)["ours"]
+        layers[NOT_REPLAYED] = _layers(units)["ours"]
     found = {
         name: TrainingStep(
             _model(layer, inputs, sizes["compiler"]),
             inputs,
             targets,
             backend,
-            recorded=backend == "torch" and name == "ours",
+            replayed=backend == "torch" and name == "ours",
         )
         for name, layer in layers.items()
     }

@@ -34,7 +34,7 @@ SLOTS = {**SIZES, "T": 16, "M": 4096, "K": 8}
 FEW = 256  # slots in a quick run
 DECIDED = 4.0  # added to the logits of the write gates, so that the gates become 0.98
 PLAIN, PACKAGE, UNLINKED = "torch, plain", "dnc", "links=False"
-NOT_RECORDED = "ours, not recorded"  # on torch, ours is `keras_attention.recorded`
+NOT_REPLAYED = "ours, not replayed"  # on torch, ours is `keras_attention.replayed`
 COMPILERS = {
     "graph": ("tensorflow",),
     "xla": ("tensorflow",),
@@ -113,7 +113,7 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
     plain = _Torch(_plain(ours.model, sizes), inputs, targets)
     calls: dict[str, Callable[[], Any]] = {"ours": ours, PLAIN: plain.step}
     if backend == "torch":
-        calls[NOT_RECORDED] = _ours(sizes, inputs, targets, backend, recorded=False)
+        calls[NOT_REPLAYED] = _ours(sizes, inputs, targets, backend, replayed=False)
     if importlib.util.find_spec("dnc"):
         calls[PACKAGE] = _Torch(_package(sizes), inputs, targets).step
 
@@ -146,7 +146,7 @@ def _make_slots(sizes: dict[str, Any], backend: str) -> Contestants:
     calls: dict[str, Callable[[], Any]] = {}
     for name, links in (("ours", sizes["K"]), (UNLINKED, False)):
         calls[name] = step = _ours(
-            sizes, inputs, targets, backend, links, recorded=False
+            sizes, inputs, targets, backend, links, replayed=False
         )
         _decide(step.model.layers[-1].cell, sizes)
     return Contestants(calls=calls, check=lambda: {UNLINKED: float("nan")})
@@ -168,7 +168,7 @@ def _ours(
     targets: np.ndarray,
     backend: str,
     links: bool | int = True,
-    recorded: bool = True,
+    replayed: bool = True,
 ) -> TrainingStep:
     import keras
 
@@ -192,7 +192,7 @@ def _ours(
     model.compile(keras.optimizers.SGD(RATE), "mse", jit_compile=jit)
     given_inputs = {"inputs": inputs}
     return TrainingStep(
-        model, given_inputs, targets, backend, recorded=backend == "torch" and recorded
+        model, given_inputs, targets, backend, replayed=backend == "torch" and replayed
     )
 
 

@@ -28,8 +28,8 @@ from speed.harness import (
 
 SIZES = {"B": 2, "H": 8, "D": 512}
 TINY = {"B": 1, "H": 8, "D": 64, "T": 16}
-NOT_RECORDED = (
-    "ours, not recorded"  # tiny, on torch: ours is `keras_attention.recorded`
+NOT_REPLAYED = (
+    "ours, not replayed"  # tiny, on torch: ours is `keras_attention.replayed`
 )
 EXTRAS = ("none", "padding", "causal", "dropout", "training")
 RATE = 0.1  # of dropout
@@ -167,8 +167,8 @@ def _layers(sizes: dict[str, Any], shape: tuple, backend: str) -> dict[str, Any]
         ours.set_weights(taken.get_weights())
     theirs.set_weights(ours.get_weights())
     if backend == "torch" and width == TINY["D"]:
-        layers[NOT_RECORDED] = ours
-        layers["ours"] = keras_attention.recorded(ours)
+        layers[NOT_REPLAYED] = ours
+        layers["ours"] = keras_attention.replayed(ours)
     return layers
 
 

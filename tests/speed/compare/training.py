@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-RECORDING_SECONDS = 60.0  # at most
+TRACING_SECONDS = 60.0  # at most
 CALLS = ("train_function", "train_on_batch")
 
 
@@ -24,7 +24,7 @@ class TrainingStep:
         backend: "jax", "tensorflow" or "torch".
         call: "train_function", the compiled step on tensors; or "train_on_batch", which
             adds Keras' processing of NumPy arrays.
-        recorded: whether to train `keras_attention.recorded(model)` instead, which has
+        replayed: whether to train `keras_attention.replayed(model)` instead, which has
             the same weights.
     """
 
@@ -35,18 +35,18 @@ class TrainingStep:
         targets: np.ndarray,
         backend: str,
         call: str = "train_function",
-        recorded: bool = False,
+        replayed: bool = False,
     ) -> None:
         import keras
 
         self.model = model
-        if recorded:
+        if replayed:
             import keras_attention
 
             optimizer = keras.optimizers.deserialize(
                 keras.optimizers.serialize(model.optimizer)
             )
-            model = keras_attention.recorded(model)
+            model = keras_attention.replayed(model)
             model.compile(optimizer, self.model.loss)
         self.inputs, self.targets = inputs, targets
         weights = [array_of(weight) for weight in model.weights]
@@ -63,7 +63,7 @@ class TrainingStep:
         self.step: Callable[[], Any] = steps[backend]
         if call == "train_on_batch":
             self.step = lambda: model.train_on_batch(inputs, targets)
-        record_steps(model, self.step)
+        settle_replays(model, self.step)
         model.set_weights(weights)
 
     def __call__(self) -> Any:
@@ -102,19 +102,19 @@ class TrainingStep:
         )
 
 
-def record_steps(model: Any, step: Callable[[], Any]) -> None:
-    """Runs steps on torch until they are recorded.
+def settle_replays(model: Any, step: Callable[[], Any]) -> None:
+    """Runs steps on torch until they are replayed.
 
-    `fit` records a model of this package after some seconds; see `ConfiguredModel`.
+    `fit` traces a model of this package after some seconds; see `ConfiguredModel`.
     Other models, and other backends, are left as they are.
     """
     import keras
 
-    recorder = getattr(model, "_replayer", None)
-    if keras.backend.backend() != "torch" or recorder is None:
+    replayer = getattr(model, "_replayer", None)
+    if keras.backend.backend() != "torch" or replayer is None:
         return
-    end = time.perf_counter() + RECORDING_SECONDS
-    while time.perf_counter() < end and not recorder.has_settled:
+    end = time.perf_counter() + TRACING_SECONDS
+    while time.perf_counter() < end and not replayer.has_settled:
         step()
 
 

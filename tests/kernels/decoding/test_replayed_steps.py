@@ -1,6 +1,6 @@
 """Loops in compiled functions: nothing of an earlier call may stay in a later one.
 
-On torch the steps of a loop are recorded and replayed; what cannot be runs as it is.
+On torch the steps of a loop are traced and replayed; what cannot be runs as it is.
 """
 
 import concurrent.futures
@@ -15,11 +15,11 @@ from keras_attention import samplers
 from keras_attention.models import Seq2Seq
 from keras_attention.ops.sequence import decoding
 
-on_torch = pytest.mark.backends("torch", reason="only torch records steps")
+on_torch = pytest.mark.backends("torch", reason="only torch replays steps")
 
 
 @pytest.fixture
-def recorded(monkeypatch):
+def traced(monkeypatch):
     """For each loop that was met for the first time: whether it was traced."""
     from keras_attention.kernels.decoding import torch as torch_decoding
 
@@ -153,18 +153,18 @@ def test_weights_are_read_anew():
 
 
 @on_torch
-def test_weights_of_a_stateless_scope_count(recorded):
+def test_weights_of_a_stateless_scope_count(traced):
     layer, functions, run = identity_twice()
     twice = ops.convert_to_tensor(2 * np.eye(3, dtype="float32"))
     with keras.StatelessScope(state_mapping=[(layer.kernel, twice)]):
         found = call(functions, run, [[1.0, 2.0, 3.0]])
     np.testing.assert_allclose(found, [[4, 8, 12]])
     np.testing.assert_allclose(call(functions, run, [[1.0, 2.0, 3.0]]), [[1, 2, 3]])
-    assert recorded == [True, True]
+    assert traced == [True, True]
 
 
 @on_torch
-def test_a_weight_in_the_place_of_another_is_noticed(recorded):
+def test_a_weight_in_the_place_of_another_is_noticed(traced):
     import torch
 
     layer, functions, run = identity_twice()
@@ -172,11 +172,11 @@ def test_a_weight_in_the_place_of_another_is_noticed(recorded):
     layer.kernel._value = torch.nn.Parameter(2 * torch.eye(3))
     found = call(functions, run, [[1.0, 2.0, 3.0]])
     np.testing.assert_allclose(found, [[4, 8, 12]])
-    assert recorded == [True, True]
+    assert traced == [True, True]
 
 
 @on_torch
-def test_what_is_not_the_same_each_time_is_not_recorded(recorded):
+def test_what_is_not_the_same_each_time_is_not_traced(traced):
     functions = compiled()
     variable = keras.Variable(np.zeros((), "float32"))
 
@@ -211,7 +211,7 @@ def test_what_is_not_the_same_each_time_is_not_recorded(recorded):
         np.testing.assert_allclose(ops.convert_to_numpy(out), [value])
     y = ops.ones(1)
     call(functions, lambda x: sums_over_a_closure(x, y), [0.0], key="closure")
-    assert recorded == [False] * 6
+    assert traced == [False] * 6
 
 
 @on_torch
@@ -235,25 +235,25 @@ def test_an_error_in_a_step_is_raised():
     ids=["greedy", "top_p", "beam"],
 )
 @pytest.mark.parametrize("attention", ["bahdanau", "luong", None])
-def test_seq2seq_is_recorded_once_a_bucket(recorded, attention, sampler, stop):
+def test_seq2seq_is_traced_once_a_bucket(traced, attention, sampler, stop):
     keras.utils.set_random_seed(0)
     model = Seq2Seq(11, 13, embedding_dim=5, units=7, attention=attention)
     source = np.random.default_rng(0).integers(1, 11, (3, 9))
     arguments = {"stop_token_ids": stop, "seed": 0, "sampler": sampler}
     model.run_eagerly = True
     expected = model.generate(source, 9, **arguments)
-    assert not recorded
+    assert not traced
     model.run_eagerly = False
     for length in (9, 12, 15):
         model.generate(source[:, :5], length, **arguments)
     found = model.generate(source, 9, **arguments)
     keras.tree.map_structure(np.testing.assert_array_equal, found, expected)
-    assert recorded == [True]
+    assert traced == [True]
 
 
 @on_torch
-def test_two_threads_record_one_after_the_other(recorded):
-    """Without waiting, the first would end while the second still records."""
+def test_two_threads_trace_one_after_the_other(traced):
+    """Without waiting, the first would end while the second still traces."""
     begun, both, ended = (threading.Event() for _ in range(3))
 
     def first(x):
@@ -278,22 +278,21 @@ def test_two_threads_record_one_after_the_other(recorded):
         begun.wait(60)
         two = pool.submit(call, compiled(), second, [0.0])
         np.testing.assert_allclose([one.result(), two.result()], [[3.0], [6.0]])
-    assert recorded == [True, True]
+    assert traced == [True, True]
 
 
 @on_torch
-def test_a_recorded_step_is_shortened():
+def test_a_traced_step_is_shortened():
     """Views are merged, equal operations are one, weights' views are made before."""
     import torch
-    from torch.fx.experimental.proxy_tensor import make_fx
 
-    from keras_attention.kernels.decoding.torch_graph import shortened
+    from keras_attention.kernels.replay.torch_trace import Call, plan
 
-    weight = torch.arange(6.0).reshape(2, 3)
+    weight = keras.Variable(np.arange(6, dtype="float32").reshape(2, 3))
 
     def step(place, x, buffer):
         turned = x[:, None].permute(2, 0, 1).reshape(2, 4)  # views of views
-        y = (turned.T @ weight).sum(1) + torch.arange(4) + torch.arange(4)
+        y = (turned.T @ weight.value).sum(1) + torch.arange(4) + torch.arange(4)
         twice = (x * 2).sum() + (x * 2).sum()
         before = buffer + 1
         buffer.index_copy_(0, place.reshape(1), y[:1])
@@ -304,19 +303,25 @@ def test_a_recorded_step_is_shortened():
         torch.manual_seed(seed)
         return torch.tensor(2), torch.rand(4, 2), torch.rand(5)
 
-    graph = make_fx(step)(*inputs(0))
-    many = len([n for n in graph.graph.nodes if n.op == "call_function"])
-    run = shortened(graph, inputs(0))
-    few = len([n for n in graph.graph.nodes if n.op == "call_function"])
-    assert few <= many - 8
-    for seed in range(3):
-        for found, wanted in zip(run(*inputs(seed)), step(*inputs(seed)), strict=True):
-            torch.testing.assert_close(found, wanted)
-        weight *= 1.5  # as a weight does that is trained
+    leaves = {}
+    arguments = plan((inputs(0), {}), leaves)
+    with torch.no_grad():
+        call = Call(
+            step, arguments, leaves, [weight], [weight.value.data], in_place=True
+        )
+        operations = call.observe()
+        run = call.trace().forward
+        few = len([n for n in run.func.__self__.graph.nodes if n.op == "call_function"])
+        assert few <= operations - 8
+        for seed in range(3):
+            results = zip(run(*inputs(seed)), step(*inputs(seed)), strict=True)
+            for result, expected in results:
+                torch.testing.assert_close(result, expected)
+            weight.value.data.mul_(1.5)  # as a weight does that is trained
 
 
 @on_torch
-@pytest.mark.usefixtures("recorded")
+@pytest.mark.usefixtures("traced")
 def test_what_a_state_is_made_of_is_not_shared():
     """Two buffers that are equal at first are written to apart, and anew each call."""
     functions = compiled()
@@ -338,97 +343,3 @@ def test_what_a_state_is_made_of_is_not_shared():
         np.testing.assert_array_equal(kept, expected)
         np.testing.assert_array_equal(other, -expected)
         assert not zeros.any()
-
-
-@on_torch
-@pytest.mark.parametrize("use_bias", [True, False])
-@pytest.mark.parametrize("products", [1, 2])
-@pytest.mark.parametrize("steps", [3, 40])
-def test_packed_weights_are_never_stale(
-    recorded, monkeypatch, use_bias, products, steps
-):
-    """Weights change without a trace in torch's version counters."""
-    from keras_attention.kernels.decoding import torch_packing
-
-    packed, pack = [], torch_packing.pack
-
-    def noting(weights, rows):
-        packed.append(([tuple(one.shape) for one in weights], rows))
-        return pack(weights, rows)
-
-    monkeypatch.setattr(torch_packing, "pack", noting)
-    monkeypatch.setattr(torch_packing, "MIN_SIZE", 25 * products)
-    arguments = {"use_bias": use_bias, "bias_initializer": "ones"}
-    dense = [keras.layers.Dense(5, **arguments) for _ in range(products)]
-    holder = keras.Sequential(dense)
-    holder.build((None, 5))
-    functions = compiled(holder)
-
-    def run(x):
-        def step(i, x):
-            y = [(n + 1) * layer(x) for n, layer in enumerate(dense)]
-            return ops.tanh(sum(y) + x)
-
-        return decoding.generate(step, x, 0, steps)
-
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(3, 5)).astype("float32")
-    for _ in range(3):
-        kernels = rng.normal(size=(products, 5, 5)).astype("float32") / 5
-        for layer, kernel in zip(dense, kernels, strict=True):
-            layer.kernel.value.data.copy_(ops.convert_to_tensor(kernel))
-        expected = x.astype(float)
-        for _ in range(steps):
-            y = [(n + 1) * (expected @ w + use_bias) for n, w in enumerate(kernels)]
-            expected = np.tanh(sum(y) + expected)
-        np.testing.assert_allclose(call(functions, run, x), expected, atol=1e-5)
-    assert recorded == [True]
-    loops = 3 if steps >= torch_packing.MIN_STEPS else 0
-    assert packed == [([(5, 5)] * products, 3)] * loops
-
-
-@on_torch
-def test_only_visible_keys_are_read():
-    import torch
-
-    from keras_attention.kernels.decoding import torch_attention
-
-    rng = np.random.default_rng(0)
-    b, h, s, e = 3, 2, 50, 8
-    for batch, heads, last in ((b, h, 20), (b, 1, 0), (1, 1, 49), (b, h, None)):
-        visible = rng.random((batch, heads, 1, s)) < 0.5
-        visible[..., (-1 if last is None else last) + 1 :] = False
-        if last is not None:
-            visible[0, 0, 0, last] = True
-        visible |= ~visible.any(-1, keepdims=True) & (last is not None)
-        mask = torch.from_numpy(np.where(visible, 0, -np.inf).astype("float32"))
-        q, k, v = (
-            torch.from_numpy(rng.normal(size=(b, h, n, e)).astype("float32"))
-            for n in (1, s, s)
-        )
-        options = {"attn_mask": mask.expand(b, h, 1, s), "scale": 0.3}
-        found, _ = torch_attention.attention(q, k, v, **options)
-        wanted, _ = torch_attention.ATTENTION(q, k, v, **options)
-        torch.testing.assert_close(found, wanted, equal_nan=True)
-
-
-@on_torch
-def test_a_step_of_a_language_model_reads_the_used_part_of_its_cache(monkeypatch):
-    from keras_attention.kernels.decoding import torch_attention
-    from keras_attention.models import CausalLM
-
-    model = CausalLM(20, num_layers=1, dim=8, num_heads=2, max_length=64)
-    prompt = np.array([[5, 6, 7], [8, 9, 4]])
-    plain, read = model.generate(prompt, 40, stop_token_ids=None), []
-    operation = torch_attention.ATTENTION
-
-    def noting(q, k, v, **options):
-        read.append(k.shape[2])
-        return operation(q, k, v, **options)
-
-    monkeypatch.setattr(torch_attention, "ATTENTION", noting)
-    np.testing.assert_array_equal(
-        model.generate(prompt, 40, stop_token_ids=None), plain
-    )
-    assert read == sorted(read)
-    assert set(read) == {16, 32, 48, 64}

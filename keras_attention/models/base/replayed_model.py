@@ -1,4 +1,4 @@
-"""A model that replays recorded calls of another model or layer on torch."""
+"""A model that replays traced calls of another model or layer on torch."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _STEPS = ("train_step", "test_step", "predict_step", "compute_loss")
 
 
 @export
-class RecordedModel(keras.Model):
-    """Calls a model or layer, and replays recorded calls of it on torch.
+class ReplayedModel(keras.Model):
+    """Calls a model or layer, and replays traced calls of it on torch.
 
-    See `recorded`, which makes it.
+    See `replayed`, which makes it.
 
     Args:
         model: a Keras model or layer.
@@ -30,8 +30,8 @@ class RecordedModel(keras.Model):
                 "`model` must be a Keras model or layer. "
                 f"Received: model={model!r} of type {type(model).__name__}"
             )
-        own = {"name": f"recorded_{model.name}", "dtype": model.dtype_policy}
-        super().__init__(**{**own, **kwargs})
+        arguments = {"name": f"replayed_{model.name}", "dtype": model.dtype_policy}
+        super().__init__(**{**arguments, **kwargs})
         self.model = model
         self.supports_masking = True
         self.built = model.built
@@ -42,7 +42,7 @@ class RecordedModel(keras.Model):
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "model" and getattr(self, "_replayer", None) is not None:
             raise AttributeError(
-                "`model` cannot be replaced; call `keras_attention.recorded` with the "
+                "`model` cannot be replaced; call `keras_attention.replayed` with the "
                 f"other model. Received: model={value!r}"
             )
         super().__setattr__(name, value)
@@ -86,8 +86,8 @@ class RecordedModel(keras.Model):
                 method is not getattr(k, name) for k in known
             ):
                 raise ValueError(
-                    f"`model` must not override `{name}`, which a recorded model does "
-                    "not call. Train the model itself, or call the recorded model "
+                    f"`model` must not override `{name}`, which a replayed model does "
+                    "not call. Train the model itself, or call the replayed model "
                     f"in your own loop. Received: a {type(self.model).__name__}"
                 )
         super().compile(*args, **kwargs)
@@ -97,13 +97,13 @@ class RecordedModel(keras.Model):
         exported.export(*args, **kwargs)
 
     @property
-    def recordings(self) -> int:
+    def traces(self) -> int:
         """The number of signatures that are replayed now; 0 on other backends."""
         return self._replayer.traces
 
     @property
     def refusals(self) -> list[str]:
-        """Why signatures are not recorded, each reason once; [] on other backends."""
+        """Why signatures are refused, each reason once; [] on other backends."""
         return self._replayer.reasons
 
     def get_config(self) -> dict[str, Any]:
@@ -119,52 +119,52 @@ class RecordedModel(keras.Model):
         return cls(model, **config)
 
 
-def recorded(model: keras.layers.Layer) -> RecordedModel:
-    """Returns a model that replays recorded calls of a Keras model or layer on torch.
+def replayed(model: keras.layers.Layer) -> ReplayedModel:
+    """Returns a model that replays traced calls of a Keras model or layer on torch.
 
     Small Keras models on torch spend most of a step in Python. The returned model has
-    the same call, the same weights and the same numbers. It records its second call
+    the same call, the same weights and the same numbers. It traces its second call
     with each signature (structure, shapes and dtypes of the arguments, gradients on or
     off) as a flat list of torch operations, and replays it in later calls. Compile and
     train it, or call it; the original model sees all changes of the weights. The
     optimizer, the loss and the metrics run as usual.
 
-    A recording takes about 1 ms for each operation, once for each signature; the last
+    Tracing takes about 1 ms for each operation, once for each signature; the last
     64 are kept. Pad sequences to a few lengths, and measure: if a few operations take
-    most of the time, a recording gains little.
+    most of the time, a replay gains little.
 
-    A recording is dropped when a weight is replaced or frozen, an attribute of a
+    A trace is dropped when a weight is replaced or frozen, an attribute of a
     layer is set, or an item of a list or dict among these attributes is replaced. Other
-    Python values are part of the recording, and a later change has no effect: globals,
+    Python values are part of the trace, and a later change has no effect: globals,
     closures, NumPy arrays that change in place, and attributes of other objects. Store
-    a number that changes in an attribute of a layer, or in a `keras.Variable`. A
-    recording runs the call several times, so its effects on Python values are repeated.
+    a number that changes in an attribute of a layer, or in a `keras.Variable`. Tracing
+    runs the call several times, so its effects on Python values are repeated.
 
-    A call is not recorded if it reads the values of a tensor (as Python control flow
+    A call is refused if it reads the values of a tensor (as Python control flow
     that depends on data does), draws random numbers by a `SeedGenerator` of Keras (as
     `GaussianNoise` does, and `Dropout` with a seed), adds a loss, or changes an
     attribute of a layer. It then runs as usual, and the property `refusals` says why;
-    `recordings` is the number of signatures that are replayed.
-    Nothing is recorded after `compile(run_eagerly=True)`.
+    `traces` is the number of signatures that are replayed.
+    Nothing is replayed after `compile(run_eagerly=True)`.
 
     On JAX and TensorFlow, where `fit` and `predict` are compiled, and inside another
     model, the returned model only calls the original one. The models of this package
-    record the steps of their own `fit`, `evaluate` and `predict`.
+    replay the steps of their own `fit`, `evaluate` and `predict`.
 
-    Set attributes, find layers and save weights on `recorded(model).model`, which is
+    Set attributes, find layers and save weights on `replayed(model).model`, which is
     the original; `export` exports it.
 
     Args:
         model: a Keras model or layer.
 
     Returns:
-        A `RecordedModel`. Its attribute `model` is the original.
+        A `ReplayedModel`. Its attribute `model` is the original.
 
     Raises:
         TypeError: if `model` is not a Keras layer.
         ValueError: from `compile`, if the model overrides `train_step`, `test_step`,
             `predict_step` or `compute_loss`, or `compute_metrics` and has metrics.
-        RuntimeError: from the gradient of a recorded call, if a second derivative is
+        RuntimeError: from the gradient of a replayed call, if a second derivative is
             requested, or if a weight that the gradient needs changed after the call.
 
     Example:
@@ -173,9 +173,9 @@ def recorded(model: keras.layers.Layer) -> RecordedModel:
     >>> import numpy as np
     >>> import keras_attention
     >>> model = keras.Sequential([keras.layers.Dense(3), keras.layers.Dense(1)])
-    >>> fast = keras_attention.recorded(model)
+    >>> fast = keras_attention.replayed(model)
     >>> x = np.ones((2, 5), "float32")
     >>> bool(np.allclose(fast.predict(x, verbose=0), model.predict(x, verbose=0)))
     True
     """
-    return RecordedModel(model)
+    return ReplayedModel(model)
