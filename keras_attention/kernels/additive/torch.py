@@ -1,4 +1,4 @@
-"""The additive score on torch, by chunks or for one query; see `reference.py`."""
+"""The additive score on torch, by chunks; see `reference.py`."""
 
 from __future__ import annotations
 
@@ -10,49 +10,21 @@ import torch
 
 from keras_attention.kernels.additive import reference as plain
 from keras_attention.kernels.additive.reference import (
-    RANGE,
-    SAFE,
-    PrecomputedKey,
     exponential,
     is_wide,
+    precompute_key,
 )
 from keras_attention.kernels.recording.torch_facts import decision
 from keras_attention.kernels.tracing.torch import is_traced
 
 Tensor = Any
+__all__ = ["additive", "precompute_key"]
 
 CPU_CHUNK, GPU_CHUNK = 2**19, 2**25  # largest queries · keys · units stored
 
 
-def precompute_key(key: Tensor) -> Tensor | PrecomputedKey:
-    """Returns the keys (B, S, U) with their exponentials, or only the keys.
-
-    It returns only the keys in traces, for keys that the factored form cannot take, and
-    on a GPU, where a tanh is as fast and reading the largest key would block.
-    """
-    is_traced = key.is_meta or torch.compiler.is_compiling() or torch.jit.is_tracing()
-    if is_traced or key.device.type != "cpu":
-        return key
-    if not (key.numel() and decision(key.detach().abs().amax() <= SAFE)):
-        return key  # also for NaN
-    exp_key = key.detach().clamp(-RANGE, RANGE).mul_(2).exp_()
-    return PrecomputedKey(key, exp_key)
-
-
-def additive(
-    query: Tensor, key: Tensor | PrecomputedKey, scale: Tensor, exact: bool
-) -> Tensor:
+def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
     """Computes the factored form; in traces and exports, the plain form."""
-    if isinstance(key, PrecomputedKey):
-        if query.shape[1] == 1 and not exact:
-            # Keras' products of float64 are float32 on torch; the keys have a bias.
-            query, scale = (
-                keras.ops.cast(x, key.exp_key.dtype) for x in (query, scale)
-            )
-            if torch.is_grad_enabled():
-                return _OneQuery.apply(query, *key, scale)
-            return _OneQuery.forward(None, query, *key, scale)
-        key = key.key
     if exact or is_traced(query) or is_traced(key) or not plain.pays(query, key):
         return plain.additive(query, key, scale, exact)
     query, key, scale = (keras.ops.convert_to_tensor(x) for x in (query, key, scale))
@@ -62,33 +34,6 @@ def additive(
     # On a GPU, the sigmoid of each pair is as fast, and reading `is_wide` would block.
     wide = query.device.type != "cpu" or decision(is_wide(q.detach(), k.detach()))
     return _Additive.apply(q, k, scale, wide).reshape(*query.shape[:-1], keys)
-
-
-class _OneQuery(torch.autograd.Function):
-    """Computes scores (B, 1, S) of queries (B, 1, U) and precomputed keys."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, query: Tensor, key: Tensor, exp_key: Tensor, scale: Tensor
-    ) -> Tensor:
-        exp_query = query.clamp(-RANGE, RANGE).mul_(2).exp_()
-        r = torch.mul(exp_query, exp_key).add_(1).reciprocal_()  # (B, S, U)
-        if ctx is not None:
-            ctx.save_for_backward(query, key, scale, r)
-        scores = torch.matmul(r, scale).mul_(-2).add_(scale.sum())  # Σ v − 2 Σ v r
-        return scores[:, None]
-
-    @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, scale, r = ctx.saved_tensors
-        # Gradients are recorded here only for second derivatives.
-        if torch.is_grad_enabled():
-            dq, dk, dscale = plain.gradients(query, key, scale, slope)
-            return dq, dk, None, dscale
-        part = slope[:, 0, :, None] * r  # (B, S, U)
-        sums = part.sum(1)  # (B, U)
-        part.addcmul_(part, r, value=-1).mul_(4 * scale)
-        return part.sum(1, keepdim=True), part, None, slope.sum() - 2 * sums.sum(0)
 
 
 class _Additive(torch.autograd.Function):
