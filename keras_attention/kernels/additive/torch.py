@@ -85,14 +85,14 @@ def _chunks(
     (samples, queries, width), keys = query.shape, key.shape[1]
     size = CPU_CHUNK if query.device.type == "cpu" else GPU_CHUNK
     count = max(1, min(queries, size // (keys * width)))
-    held = q.new_empty(count, keys, width)
-    one = q.new_ones(())
+    buffer = q.new_empty(count, keys, width)
+    ones = q.new_ones(())
     for sample in range(samples):
         for start in range(0, queries, count):
             rows = slice(start, min(start + count, queries))
-            r = held[: rows.stop - start]
+            r = buffer[: rows.stop - start]
             a, b = q[sample, rows, None], k[sample, None]
             if wide:
                 yield sample, rows, torch.add(a, b, out=r).sigmoid_()
             else:
-                yield sample, rows, torch.addcmul(one, a, b, out=r).reciprocal_()
+                yield sample, rows, torch.addcmul(ones, a, b, out=r).reciprocal_()
