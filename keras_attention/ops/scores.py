@@ -192,10 +192,10 @@ def precompute_key(key: Tensor) -> Any:
         key: (B, S, U), W_k k (+ b).
 
     Returns:
-        The `key` argument of :func:`additive`, a structure of tensors (B, S, U). On
-        torch and JAX it holds the terms that do not depend on the query, in float32 or
-        float64. It is `key` itself where that is as fast: on NumPy, OpenVINO and
-        TensorFlow, on torch while it is traced, and in exports.
+        The `key` argument of :func:`additive`, a structure of tensors (B, S, U), in
+        float32 or float64. On JAX it holds the terms that do not depend on the query.
+        On other backends, where this is not much faster, and in exports, it is `key`
+        itself.
     """
     if isinstance(key, keras.KerasTensor):
         return key

