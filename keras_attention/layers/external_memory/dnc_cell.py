@@ -169,8 +169,8 @@ class DNCCell(MemoryCell):
         self.links = links if isinstance(links, bool) else positive("links", links)
         if self.links == 1 and self.links is not True:
             raise ValueError(
-                "`links` must be True, False, or a number from 2 on: of one link a "
-                "slot, all below 1 would be dropped, which are all. Received: links=1"
+                "`links` must be True, False, or a number from 2 on: links below 1 / "
+                "`links` are dropped, so 1 would keep none. Received: links=1"
             )
         given = [refinements] if isinstance(refinements, str) else refinements
         given = [None] if given is None else list(given)
