@@ -154,7 +154,7 @@ class Ratings:
             strangers = [one for one in given if one not in table]
             if strangers:
                 raise UnknownNameError(
-                    f"A {name} must have a rating, or a model cannot know it. "
+                    f"Each {name} must have a rating, or a model cannot know it. "
                     f"Received: {name}s with {strangers[:5]}"
                 )
             found[name] = np.array([table[one] for one in given], "int32")
