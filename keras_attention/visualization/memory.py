@@ -162,8 +162,8 @@ def _check_shape(name: str, shape: tuple[int, ...], sizes: tuple[int, ...]) -> N
     right = len(shape) == dimensions.get(name, 3) and shape[:2] == (batch, steps)
     if not right or (of_slots and shape[-1] != slots):
         raise ValueError(
-            "`trace` must hold arrays of one batch, with as many steps and as many "
-            f"slots as its memory: {batch}, {steps} and {slots}. "
+            "`trace` must hold arrays of one batch, as many steps and as many slots: "
+            f"its memory has {batch}, {steps} and {slots}. "
             f"Received: trace.{name}.shape={shape}"
         )
 

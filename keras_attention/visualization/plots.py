@@ -207,8 +207,8 @@ def plot_image_attention(
     rows, columns = grid
     if rows < 1 or columns < 1 or rows * columns != weights.shape[1]:
         raise ValueError(
-            "`grid` must be (rows, columns), a place for each column of `weights`. "
-            f"Received: grid={grid}, weights.shape={weights.shape}"
+            "`grid` must be the rows and columns of places, one a column of "
+            f"`weights`. Received: grid={grid}, weights.shape={weights.shape}"
         )
     shown = [index for index, text in enumerate(texts) if text]
     maps = weights[shown].reshape(-1, rows, columns)  # one grid per word
