@@ -65,7 +65,8 @@ class Curriculum(keras.callbacks.Callback):
             )
         if len({(d.lessons, d.lesson) for d in self.data}) != 1:
             raise ValueError(
-                "`data` must be `Lessons`, all of as many lessons and at the same one. "
+                "`data` must be `Lessons`, all of as many lessons, and at the same "
+                "lesson. "
                 f"Received: {[(d.lessons, d.lesson) for d in self.data]}"
             )
         if mode not in ("max", "min"):

@@ -214,7 +214,7 @@ def _download(source: Source, target: Path) -> Path:
     except OSError as error:
         raise DataNotFoundError(
             f"Keras' cache {target.parent} cannot be written ({error}): set the "
-            "environment variable KERAS_HOME to a folder that can."
+            "environment variable KERAS_HOME to a folder that can be written."
         ) from error
     try:
         with file:

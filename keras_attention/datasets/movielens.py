@@ -132,8 +132,8 @@ def _folder(path: str | os.PathLike[str]) -> Path:
         return folder
     if str(path) not in NAMES:
         raise DataNotFoundError(
-            f"{folder} is no folder. It must be an unpacked one of MovieLens, or one "
-            f"of the names {list(NAMES)}."
+            f"{folder} is no folder. It must be an unpacked folder of MovieLens, or "
+            f"one of the names {list(NAMES)}."
         )
     data = os.environ.get(DATA_VARIABLE)
     found = None if data is None else Path(data) / "movielens" / folder

@@ -156,7 +156,7 @@ class Ratings:
             strangers = [label for label in labels if label not in table]
             if strangers:
                 raise UnknownNameError(
-                    f"No rating names these {name}s, so that a model cannot know them. "
+                    f"Each {name} must have a rating, or a model cannot know it. "
                     f"Received: {name}s with {strangers[:5]}"
                 )
             columns[name] = np.array([table[label] for label in labels], "int32")

@@ -86,7 +86,7 @@ def generate(
     whole = np.issubdtype(choices.dtype, np.integer) and choices.ndim == 1
     if not whole or not choices.size or choices.min() < 1:
         raise ValueError(
-            "`facts` must be a whole number of at least 1, or some of them. "
+            "`facts` must be a whole number of at least 1, or several of them. "
             f"Received: facts={facts!r}"
         )
     most = int(choices.max())

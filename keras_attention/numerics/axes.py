@@ -169,8 +169,8 @@ def check_mask(
     if before < 0 or len(mask.shape) > len(full):
         ranks = f"{pairs} to {len(full)}" if pairs < len(full) else f"{pairs}"
         raise ValueError(
-            f"`{name}` must have rank {ranks}: the queries, the keys, and before them "
-            f"the batch (and the heads). Received: shape={tuple(mask.shape)}"
+            f"`{name}` must have rank {ranks}: queries and keys, and before them the "
+            f"batch (and the heads). Received: shape={tuple(mask.shape)}"
         )
     return masks.check(name, mask, (*full[:before], *full[-pairs:]))
 
@@ -205,7 +205,7 @@ def full_bias(
     if rank not in (pairs, pairs + 1, len(full)) or not fits:
         raise ValueError(
             "`bias` must be the shape of the weights, with or without the batch, with "
-            f"or without the heads, 1 where it is to be repeated: {tuple(full)}. "
+            f"or without the heads, or 1 where it is repeated: {tuple(full)}. "
             f"Received: bias.shape={tuple(bias.shape)}"
         )
     for _ in range(len(full) - rank):

@@ -113,7 +113,7 @@ def rotary_rates(width: int, max_wavelength: float = 1e4, factor: float = 1.0) -
     """
     if width % 2:
         raise ValueError(
-            "A rotary embedding turns pairs: `width` (the `key_dim` of an attention) "
+            "A rotary embedding rotates pairs: `width` (the `key_dim` of an attention) "
             f"must be even. Received: width={width}"
         )
     return float(max_wavelength) ** (-2 * np.arange(width // 2) / width) / factor

@@ -107,7 +107,7 @@ def _excluded(tokens: Any) -> tuple[int, ...]:
     found = np.asarray([] if isinstance(tokens, str) else list(tokens))
     if found.ndim != 1 or found.dtype.kind not in "iu" or (found < 0).any():
         raise ValueError(
-            "`tokens` must be integers of at least 0, at least one of them. "
+            "`tokens` must be one or more integers of at least 0. "
             f"Received: tokens={tokens!r}"
         )
     return tuple(sorted({int(token) for token in found}))

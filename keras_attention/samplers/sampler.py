@@ -279,7 +279,7 @@ def _stop(max_length: Any, index: Any, known: int | None, length: Any) -> Any:
         max_length = int(max_length)
         if known is not None and max_length > known:
             raise ValueError(
-                "`max_length` must not be beyond the prompt, padding included. "
+                "`max_length` must not exceed the length of the padded prompt. "
                 f"Received: max_length={max_length}, prompt.shape=(·, {known})"
             )
         if isinstance(index, Integral):

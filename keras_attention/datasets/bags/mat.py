@@ -66,8 +66,8 @@ def _elements(data: bytes, order: str) -> Iterator[tuple[int, bytes]]:
                 end += -size % 8
         if start + size > len(data):
             raise BrokenMatError(
-                f"it ends within an element of {size} bytes, of which "
-                f"{len(data) - start} are there"
+                f"it ends within an element: it has {len(data) - start} of its "
+                f"{size} bytes"
             )
         yield kind, data[start : start + size]
         place = end
@@ -80,7 +80,7 @@ def _decompressed(data: bytes) -> bytes:
     except zlib.error as error:
         raise BrokenMatError(f"it cannot be decompressed ({error})") from error
     if not stream.eof:
-        raise BrokenMatError("what is compressed in it is cut off or too large")
+        raise BrokenMatError("its compressed data is cut off or too large")
     return content
 
 
@@ -100,7 +100,7 @@ def _matrix(data: bytes, order: str) -> tuple[str, np.ndarray] | None:
         return name, _filled(name, shape, parts[3:], order)
     values = [_typed(part, order) for part in parts[3:]]
     if len(values) != 1 or len(values[0]) != math.prod(shape):
-        raise BrokenMatError(f"{name!r} has not as many numbers as its shape {shape}")
+        raise BrokenMatError(f"{name!r} does not fill its shape {shape}")
     return name, values[0].reshape(shape, order="F")
 
 
@@ -128,7 +128,7 @@ def _filled(
 def _integers(element: tuple[int, bytes], order: str) -> np.ndarray:
     numbers = _typed(element, order)
     if numbers.dtype.kind not in "iu":
-        raise BrokenMatError("it has numbers with a fraction as a shape or indices")
+        raise BrokenMatError("its shape or indices are not whole numbers")
     return numbers
 
 

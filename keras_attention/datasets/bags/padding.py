@@ -130,7 +130,7 @@ class Bags:
         if given.dtype == bool:
             if given.shape != (len(self),):
                 raise ValueError(
-                    f"`rows` must be (B,), ({len(self)},), if it is of booleans. "
+                    f"`rows` must be (B,), ({len(self)},), if it holds booleans. "
                     f"Received: rows.shape={given.shape}"
                 )
             return np.flatnonzero(given)

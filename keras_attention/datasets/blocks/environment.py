@@ -162,8 +162,8 @@ class MiniSHRDLU(gymnasium.Env):
         if self._game is None or self._game.ended[0]:
             when = "before the first reset" if self._game is None else "after the end"
             raise RuntimeError(
-                "Call `reset` before `step`: at first, and after each end of an "
-                f"episode. Received: a step {when}"
+                "Call `reset` before `step`: before the first one, and after the end "
+                f"of an episode. Received: a step {when}"
             )
         if np.ndim(action) or action not in range(ACTIONS):
             raise ValueError(

@@ -159,7 +159,7 @@ def _stacked(found: list[Any], names: list[str]) -> np.ndarray:
         if len(shape) != len(wanted) or shape[free:] != wanted[free:]:
             raise files.DamagedDataError(
                 f"The features of {name} must have the shape of those of {names[0]}, "
-                "but for the number of features (S, D). "
+                "except for the number S of features (S, D). "
                 f"Received: {shape} and {wanted}"
             )
         longest = max(longest, *shape[:1], 0)

@@ -67,7 +67,7 @@ def vectorize(
                 written.append(ids)
     if not rows:
         raise ValueError(
-            "`length` must be greater than the number of tokens of some caption. "
+            "`length` must be greater than the number of tokens of a caption. "
             f"Received: length={length}, {len(captioned.captions)} images"
         )
     width = length or 1 + max(map(len, written))

@@ -203,7 +203,7 @@ def embedding_matrix(
     if missing == "error" and words:
         raise ValueError(
             f"There is no vector of {len(words)} words of the vocabulary, such as "
-            f"{', '.join(words[:5])}. `missing` says what becomes of them. "
+            f"{', '.join(words[:5])}. Choose by `missing` what they get. "
             "Received: missing='error'"
         )
     matrix = table[rows]

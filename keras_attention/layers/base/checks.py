@@ -35,7 +35,7 @@ def check_learns_by_output(attention: Any, name: str = "attention") -> None:
     """
     if attention.learns_by_weights:
         raise ValueError(
-            f"`{name}` must learn by its output: layer {attention.name!r} learns "
-            "by the weights that it returns, which must reach a `CarryChoices`. Here "
-            f"they do not, so that it would never learn. Received: {name}={attention!r}"
+            f"`{name}` must learn by its output. Layer {attention.name!r} learns by "
+            "the weights that it returns, if they reach a `CarryChoices`. Here they do "
+            f"not, so it would never learn. Received: {name}={attention!r}"
         )

@@ -246,9 +246,9 @@ class DNC(Configured, keras.layers.Layer):
         cell = self.cell
         if training and self.checkpoint_steps is not None and has_dropout(cell.cell):
             raise ValueError(
-                "`checkpoint_steps` computes steps again for their gradients, where a "
-                "controller would sample another dropout: it must be None while a "
-                "controller with dropout trains. Received: "
+                "`checkpoint_steps` computes steps again for their gradients, with "
+                "another dropout mask: it must be None while a controller with dropout "
+                "trains. Received: "
                 f"checkpoint_steps={self.checkpoint_steps!r}, a controller "
                 f"{cell.cell.name!r} with dropout, training=True"
             )

@@ -284,8 +284,8 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
             d == "int32" for _, d in specs
         ):
             raise ValueError(
-                "The slots of sparse links are no numbers for half precision, which "
-                "keras.layers.RNN keeps all states in: use "
+                "The indices of sparse links are no numbers for half precision, in "
+                "which keras.layers.RNN keeps all states: use "
                 "keras_attention.layers.DNC(cell). "
                 f"Received: dtype={self.compute_dtype}"
             )

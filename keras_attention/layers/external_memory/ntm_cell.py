@@ -126,8 +126,8 @@ class NTMCell(MemoryCell):
         self.shifts = positive("shifts", shifts)
         if 2 * shifts + 1 > memory_slots:
             raise ValueError(
-                "`memory_slots` must be at least 2 `shifts` + 1, or a move ahead would "
-                f"also be one back. Received: memory_slots={memory_slots}, "
+                "`memory_slots` must be at least 2 `shifts` + 1: with fewer, a shift "
+                f"forward is also one back. Received: memory_slots={memory_slots}, "
                 f"shifts={shifts}"
             )
         self.make_layers()

@@ -42,7 +42,7 @@ def check_sizes(
         positive(name, width)
         if projections is False:
             raise ValueError(
-                f"`{name}` is the width of a projection, of which there is none with "
+                f"`{name}` is the width of a projection, so it must be None with "
                 f"projections=False. Received: {name}={width}"
             )
     if projections is False and num_heads != 1:
@@ -64,8 +64,8 @@ def check_steps(steps: Any) -> int | None:
     if steps is None or (whole and steps >= 1):
         return None if steps is None else int(steps)
     raise ValueError(
-        "`update_steps` must be a whole number of at least 1, or None to go on until "
-        f"states rest. Received: update_steps={steps!r}"
+        "`update_steps` must be a whole number of at least 1, or None to iterate until "
+        f"the states converge. Received: update_steps={steps!r}"
     )
 
 

@@ -49,8 +49,9 @@ def checked(layer: Any) -> MultiHeadAttention:
         more["num_key_value_heads"] = layer.num_key_value_heads
     if more:
         raise ValueError(
-            "`layer` must have nothing that a Hopfield layer has not. Received: layer "
-            "with " + ", ".join(f"{name}={value!r}" for name, value in more.items())
+            "`layer` must have no option that a Hopfield layer has not. "
+            "Received: layer with "
+            + ", ".join(f"{name}={value!r}" for name, value in more.items())
         )
     return layer
 
@@ -81,16 +82,18 @@ def attention_of(layer: Any, **kwargs: Any) -> MultiHeadAttention:
     folds = not np.allclose(sharpness, 1, 0, 1e-12)
     if layer.update_steps != 1:
         raise ValueError(
-            f"Attention has one step. Received: update_steps={layer.update_steps}"
+            "`update_steps` must be 1: multi-head attention has one step. "
+            f"Received: update_steps={layer.update_steps}"
         )
     if not layer.projections:
         raise ValueError(
-            f"Attention has projections. Received: projections={layer.projections}"
+            "`projections` must not be False: multi-head attention has projections. "
+            f"Received: projections={layer.projections}"
         )
     if folds and layer.query_key_normalization is not None:
         raise ValueError(
-            "`beta` cannot go into the projection of queries that are normalized "
-            "behind it. Received: query_key_normalization="
+            "`beta` cannot go into the projection of the queries, because they are "
+            "normalized after it. Received: query_key_normalization="
             f"{layer.query_key_normalization!r}, beta={layer.betas.tolist()}"
         )
     named = layer.projections if isinstance(layer.projections, dict) else {}

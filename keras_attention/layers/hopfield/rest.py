@@ -49,7 +49,7 @@ def check_training(update_steps: int | None, training: bool | None) -> None:
     """Raises a ValueError for training with `update_steps=None`."""
     if training and update_steps is None:
         raise ValueError(
-            "`update_steps` must be a number while training, since a search until "
-            "states rest has no gradient. Received: update_steps=None, "
+            "`update_steps` must be a number while training, since iteration until "
+            "convergence has no gradient. Received: update_steps=None, "
             f"training={training}"
         )

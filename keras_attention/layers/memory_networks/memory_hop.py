@@ -105,8 +105,8 @@ class MemoryHop(OneHeadAttention):
             positive("slots", slots)
             if self.normalizer != "softmax":
                 raise ValueError(
-                    "`slots` needs normalizer='softmax', since a null memory is one "
-                    f"whose score is 0 in it. Received: normalizer={normalizer!r}"
+                    "`slots` needs normalizer='softmax': a null memory is an entry of "
+                    f"it with score 0. Received: normalizer={normalizer!r}"
                 )
         self.slots = slots
         self.linear_start = linear_start

@@ -37,8 +37,8 @@ class Position(Configured, keras.layers.Layer):
         """Raises a ValueError if the size `built` is not the size `wanted`."""
         if built != wanted:
             raise ValueError(
-                f"`position` is shared, and was built for {name}={built}: attention "
-                f"of another size needs one of its own. Received: {name}={wanted}, "
+                f"`position` is shared, and was built for {name}={built}: give "
+                f"attention of another size another one. Received: {name}={wanted}, "
                 f"position={self.name!r}"
             )
 

@@ -154,8 +154,8 @@ class AttentionRNN(Configured, keras.layers.Layer):
             )
         if input_feeding and order == "before":
             raise ValueError(
-                "`input_feeding` needs order='after'; before the cell, it reads what "
-                "was attended to anyway. Received: order='before'"
+                "`input_feeding` needs order='after': with order='before', the cell "
+                "reads what was attended to in any case. Received: order='before'"
             )
         self.is_list = isinstance(attention, (list, tuple))
         self.attentions = attention_list(attention)

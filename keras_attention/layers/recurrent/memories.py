@@ -50,8 +50,8 @@ def split_memory(count: int, memory: Any, key: Any, mask: Any) -> list[tuple]:
             lists.append(list(one))
         else:
             raise ValueError(
-                f"`{name}` must be one tensor or a list of one for each attention, of "
-                f"which there are {count}. Received: {len(one)}"
+                f"`{name}` must be one tensor, or a list of one for each attention: "
+                f"there are {count}. Received: {len(one)}"
             )
     found = list(zip(*lists))
     for value, key, one in found:

@@ -37,8 +37,8 @@ def check_batches_divide(
         if any(n % groups for n in found):
             sizes = " and ".join(map(str, found))
             raise ValueError(
-                f"Each batch must be a multiple of the {groups} groups of devices of "
-                "this process over which the distribution splits batches. Choose "
+                f"The size of a batch must be a multiple of {groups}: the distribution "
+                "splits it over so many groups of devices of this process. Choose "
                 "another `batch_size`, and drop or pad the last samples. "
                 f"Received: {count} samples, in batches of {sizes}"
             )

@@ -178,7 +178,7 @@ class Continuation:
             raise ValueError(
                 f"`tokens` must hold at least one token a row{behind}. "
                 f"Received: rows of {lengths.tolist()} tokens in "
-                f"{tokens.shape[1]} places"
+                f"{tokens.shape[1]} positions"
             )
         longest, most = int(lengths.max()), self.model.positions
         if most is not None and longest + max_length > most:

@@ -147,7 +147,7 @@ class AttentiveFactorization(ConfiguredModel):
         known_ratings = np.atleast_1d(np.asarray(ratings, "float32"))
         if known_ratings.shape != known.shape:
             raise ValueError(
-                "`history` and `ratings` must be as many. "
+                "`history` and `ratings` must be as many: a rating for each item. "
                 f"Received: {known.size} and {known_ratings.size}"
             )
         rating.finite("ratings", known_ratings)

@@ -83,8 +83,8 @@ def known(name: str, given: Any, size: int) -> np.ndarray:
     strangers = sorted({int(n) for n in found.flat if not 0 <= n < size})
     if strangers:
         raise ValueError(
-            f"`{name}` must be known to the model, from 0 to {size - 1}: it has no "
-            "vector for others, and has to be trained on ratings of theirs. "
+            f"`{name}` must be known to the model, from 0 to {size - 1}: it has "
+            "vectors only for those in its training data. "
             f"Received: {name} with {strangers[:5]}"
         )
     return found.astype("int32")

@@ -225,8 +225,8 @@ class SkipGram(ConfiguredModel):
         """Returns the indices of words."""
         if self.words is None:
             raise ValueError(
-                "`words` must be given to `SkipGram`, the V words by index, before "
-                "any can be looked up. Received: words=None"
+                "`words` must be given to `SkipGram`, the V words in the order of "
+                "their indices, to look up a word. Received: words=None"
             )
         for word in words:
             index = self._index.get(word)

@@ -76,7 +76,7 @@ class StoredPatterns(PortableCompilation, Checked, keras.Model):
             if self.kind != "modern":
                 raise ValueError(
                     "`kind` must be 'modern' to split the patterns: in a binary "
-                    "memory, a row of zeros that fills up a device would count. "
+                    "memory, the rows of zeros that pad a device would change sums. "
                     f"Received: kind={self.kind!r}"
                 )
             split = device_mesh, axis

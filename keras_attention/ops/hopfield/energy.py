@@ -250,8 +250,8 @@ def _normalizer(normalizer: str | Callable) -> Callable:
 def _potential(normalizer: str) -> tuple[Callable, Callable]:
     if callable(normalizer):
         raise ValueError(
-            "`normalizer` must be given by its name for an energy: that of a callable "
-            f"is not known, and need not exist. Received: normalizer={normalizer!r}"
+            "`normalizer` must be given by its name for an energy: the energy of a "
+            f"callable is not known. Received: normalizer={normalizer!r}"
         )
     _check_normalizer(normalizer, "")
     return _POTENTIALS[normalizer]

@@ -113,8 +113,8 @@ def streamed_update(
     """
     if normalizer not in NORMALIZERS:
         raise ValueError(
-            f"`normalizer` must be one of {list(NORMALIZERS)}, which need one chunk at "
-            f"a time. Received: normalizer={normalizer!r}"
+            f"`normalizer` must be one of {list(NORMALIZERS)}, which are computed "
+            f"chunk by chunk. Received: normalizer={normalizer!r}"
         )
     size = _rows_of_a_device(table, device_mesh, axis)
     if size > chunk and size % chunk:

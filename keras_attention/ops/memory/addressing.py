@@ -374,7 +374,7 @@ def shift(weights: Tensor, shifts: Tensor) -> Tensor:
     number = shifts.shape[-1]
     if number % 2 == 0:
         raise ValueError(
-            "`shifts` must be odd in number, as many back as ahead. "
+            "`shifts` must be odd in number, as many back as forward. "
             f"Received: shifts of shape {tuple(shifts.shape)}"
         )
     moved = 0

@@ -210,7 +210,7 @@ def check_max_length(max_length: int, prompt_length: int) -> None:
     """Raises a ValueError if the maximum length is below the length of the prompt."""
     if max_length < prompt_length:
         raise ValueError(
-            "`max_length` counts the prompt, too, and must not be below its length. "
+            "`max_length` includes the prompt, and must not be below its length. "
             f"Received: max_length={max_length}, a prompt of {prompt_length} tokens"
         )
 

@@ -233,8 +233,8 @@ class FactPreprocessor(Preprocessor):
             ) from error
         if len(link.words) > self.question_length:
             raise ValueError(
-                f"`question` must have at most {self.question_length} words, of which "
-                f"a name counts as one. Received: {len(link.words)} words"
+                f"`question` must have at most {self.question_length} words, where a "
+                f"name counts as one. Received: {len(link.words)} words"
             )
         unknown = self.vocabulary.unknown_words(link.words)
         if unknown:

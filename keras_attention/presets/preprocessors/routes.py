@@ -131,7 +131,7 @@ class RoutePreprocessor(Preprocessor):
             place, line, end = names
             if ends.setdefault((place, line), end) != end:
                 raise ValueError(
-                    "A line must leave a place once; call the lines differently. "
+                    "A line must leave a place once: give one of the two another name. "
                     f"Received: sentences[{i}]={edge!r}, and {line!r} also leads from "
                     f"{place!r} to {ends[place, line]!r}"
                 )
