@@ -279,14 +279,14 @@ def pictures(model, text, english, other):
 
     def heads(name, queries, keys, **labels):
         weights = maps[name][0][:, : len(queries), : len(keys)]  # (H, T, S)
-        drawn[name] = {
+        shown[name] = {
             "weights": weights.round(3).tolist(),
             "queries": queries,
             "keys": keys,
         }
         return visualization.plot_heads(weights, queries, keys, title=name, **labels)
 
-    last, drawn = BLOCKS - 1, {}
+    last, shown = BLOCKS - 1, {}
     before = ["(start)", *wrote]  # decoder input of each word
     so_far = {
         "query_label": f"{LANGUAGE}, the last word",
@@ -312,7 +312,7 @@ def pictures(model, text, english, other):
         ),
     }
     if arguments.json:  # of the last text
-        arguments.json.write_text(json.dumps({"text": text, "layers": drawn}), "utf-8")
+        arguments.json.write_text(json.dumps({"text": text, "layers": shown}), "utf-8")
     return figures
 
 

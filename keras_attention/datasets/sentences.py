@@ -151,7 +151,7 @@ def read_tabbed(path: str | os.PathLike[str]) -> list[Sentence]:
         mine = read_tabbed("reviews.tsv")
         ```
     """
-    sentences = []
+    labelled = []
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
@@ -162,8 +162,8 @@ def read_tabbed(path: str | os.PathLike[str]) -> list[Sentence]:
                 f"{path}, line {number}: must be a text, a tab and a whole number from "
                 f"0 on. Received: {line!r}"
             )
-        sentences.append(Sentence(text, category))
-    return sentences
+        labelled.append(Sentence(text, category))
+    return labelled
 
 
 def vectorize(
@@ -202,8 +202,8 @@ def vectorize(
     longest = max(map(len, rows))
     tokens = np.full((len(rows), length or longest), PADDING, np.int32)  # (N, T)
     for line, row in zip(tokens, rows):
-        words = row[: tokens.shape[1]]
-        line[: len(words)] = words
+        tokens_of_row = row[: tokens.shape[1]]
+        line[: len(tokens_of_row)] = tokens_of_row
     labels = np.array([label for _, label in sentences], np.int32)  # (N,)
     return Vectors({"tokens": tokens}, labels)
 

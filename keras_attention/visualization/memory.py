@@ -186,11 +186,11 @@ def _choose(seen: _Sample, most: int) -> tuple[np.ndarray, float]:
     writes = seen.write_weights.sum(1)  # (T, M)
     largest = np.maximum(writes.max(0), seen.read_weights.max((0, 1)))  # (M,)
     ranked = np.argsort(-largest, kind="stable")
-    drawn = ranked[: max(1, min(most, int((largest >= _SEEN).sum())))]
-    left = np.setdiff1d(ranked, drawn)
+    chosen = ranked[: max(1, min(most, int((largest >= _SEEN).sum())))]
+    left = np.setdiff1d(ranked, chosen)
     least = float(largest[left].max()) if len(left) else 0.0
     first = np.argmax(writes >= 0.5 * writes.max(0), axis=0)  # (M,)
-    return drawn[np.argsort(first[drawn], kind="stable")], least
+    return chosen[np.argsort(first[chosen], kind="stable")], least
 
 
 def _in_and_out(way: str, values: Any, length: int) -> list[Panel]:

@@ -239,13 +239,13 @@ def _read(path: Path, members: Sequence[str]) -> dict[str, bytes]:
 
 def _split_number(line: str, where: str) -> tuple[int, str]:
     number, _, text = line.strip(" \r\n").partition(" ")
-    value = files.whole_number(number)
-    if value is None or not text.strip():
+    index = files.whole_number(number)
+    if index is None or not text.strip():
         raise ValueError(
             f"{where}: a line must be a number, a space and a sentence. "
             f"Received: {line.strip()!r}"
         )
-    return value, text
+    return index, text
 
 
 def _split_fact(text: str, where: str) -> tuple[str, ...]:
@@ -263,16 +263,16 @@ def _split_fact(text: str, where: str) -> tuple[str, ...]:
 def _split_question(
     text: str, positions: Mapping[int, int], where: str
 ) -> tuple[tuple[str, ...], str, tuple[int, ...]]:
-    question, answer, *further = (field.strip() for field in text.split("\t"))
+    question, answer, *facts = (field.strip() for field in text.split("\t"))
     words, answers = _tokenize(question), _tokenize(answer)
-    if not words or len(answers) != 1 or len(further) > 1:
+    if not words or len(answers) != 1 or len(facts) > 1:
         raise ValueError(
             f"{where}: a question must be followed by a tab, an answer of one word, "
             "and at most one more tab with the numbers of its supporting lines. "
             f"Received: {text!r}"
         )
     support = []
-    for number in further[0].split() if further else ():
+    for number in facts[0].split() if facts else ():
         line = files.whole_number(number)
         if line is None or line not in positions:
             raise ValueError(

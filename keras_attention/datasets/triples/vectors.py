@@ -227,8 +227,8 @@ def decode(
         )
     best = predictions.argmax(1)
     rows = np.arange(len(best))
-    chosen = np.where(predictions[rows, best] > 0, entities[rows, best], -1)
-    return [None if e < 0 else knowledge.entities[e] for e in chosen]
+    answers = np.where(predictions[rows, best] > 0, entities[rows, best], -1)
+    return [None if e < 0 else knowledge.entities[e] for e in answers]
 
 
 def _linked(

@@ -174,9 +174,9 @@ class SkipGrams:
         centers, contexts = _nothing(), _nothing()
         while True:
             for chunk in self._chunks(rng):
-                new = self.pairs(self._subsampled(chunk, rng), rng)
+                pairs = self.pairs(self._subsampled(chunk, rng), rng)
                 centers, contexts = (
-                    np.concatenate(both) for both in zip((centers, contexts), new)
+                    np.concatenate(both) for both in zip((centers, contexts), pairs)
                 )
                 whole = len(centers) // self.batch_size * self.batch_size
                 words = self._with_noise(contexts[:whole], rng)  # (·, 1 + K)
@@ -195,16 +195,16 @@ class SkipGrams:
                     continue
                 reach = rng.integers(1, self.window + 1, len(chunk.tokens))
                 waiting.append(rows_of(*chunk, reach, self.window))
-                table = Rows(*(np.concatenate(parts) for parts in zip(*waiting)))
-                noise = self.draw((len(table.center), shared), rng)
-                words = np.concatenate([table.near, noise], axis=1)
+                joined = Rows(*(np.concatenate(parts) for parts in zip(*waiting)))
+                noise = self.draw((len(joined.center), shared), rng)
+                words = np.concatenate([joined.near, noise], axis=1)
                 whole = len(words) // step * step
                 for start in range(0, whole, step):
                     rows = slice(start, start + step)
-                    part = Rows(*(array[rows] for array in table))
+                    part = Rows(*(array[rows] for array in joined))
                     inputs = {"center": part.center, "context": words[rows]}
                     yield inputs, signed_weights(part, self.negatives, shared)
-                waiting = [Rows(*(array[whole:] for array in table))]
+                waiting = [Rows(*(array[whole:] for array in joined))]
 
     def pairs(
         self, chunk: _Chunk, rng: np.random.Generator
@@ -254,15 +254,15 @@ class SkipGrams:
             yield _Chunk(self._tokens[places], np.repeat(np.arange(len(rows)), sizes))
 
     def _subsampled(self, chunk: _Chunk, rng: np.random.Generator) -> _Chunk:
-        is_kept = rng.random(len(chunk.tokens)) < self._keep[chunk.tokens]
-        return _Chunk(*(array[is_kept] for array in chunk))
+        sampled = rng.random(len(chunk.tokens)) < self._keep[chunk.tokens]
+        return _Chunk(*(array[sampled] for array in chunk))
 
     def _expected_pairs(self) -> float:
         """Estimates the number of pairs per pass from sampled sentence lengths."""
         rng = np.random.default_rng(self._seed)
-        is_kept = rng.random(self.words) < self._keep[self._tokens]
+        sampled = rng.random(self.words) < self._keep[self._tokens]
         # The zero after the last word ends the last sentence.
-        totals = np.concatenate([[0], np.cumsum(is_kept)])
+        totals = np.concatenate([[0], np.cumsum(sampled)])
         lengths = np.diff(totals[self._starts])  # per sentence
         pairs = 0.0
         for apart in range(1, self.window + 1):

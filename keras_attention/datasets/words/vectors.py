@@ -82,7 +82,7 @@ def load_vectors(
     if not binary:
         _check_text(path, format, limit)
     try:
-        keyed = gensim.KeyedVectors.load_word2vec_format(
+        stored = gensim.KeyedVectors.load_word2vec_format(
             str(path), binary=binary, no_header=format == "glove", limit=limit
         )
     except (ValueError, EOFError, AssertionError, MemoryError) as error:
@@ -90,9 +90,9 @@ def load_vectors(
         raise DamagedDataError(
             f"{path} is not of the format {format!r}, or is damaged ({error})."
         ) from error
-    count = len(keyed.key_to_index)  # the further rows are unused
-    names = tuple(keyed.index_to_key[:count])
-    vectors = np.array(keyed.vectors[:count], np.float32)  # (V, D)
+    count = len(stored.key_to_index)  # the further rows are unused
+    names = tuple(stored.index_to_key[:count])
+    vectors = np.array(stored.vectors[:count], np.float32)  # (V, D)
     wrong = np.flatnonzero(~np.isfinite(vectors).all(1))
     if len(wrong):
         word = names[wrong[0]]
@@ -144,12 +144,12 @@ def save_vectors(
     rows = [i for i, word in enumerate(words) if word not in SPECIAL_TOKENS]
     if not rows:
         raise ValueError("`vectors` must have at least one word. Received: none")
-    keyed = _gensim().KeyedVectors(table.shape[1])
-    keyed.add_vectors([words[i] for i in rows], table[rows])
+    written = _gensim().KeyedVectors(table.shape[1])
+    written.add_vectors([words[i] for i in rows], table[rows])
     # gensim writes frequent words first: decreasing counts keep the order.
     for place, i in enumerate(rows):
-        keyed.set_vecattr(words[i], "count", len(rows) - place)
-    keyed.save_word2vec_format(
+        written.set_vecattr(words[i], "count", len(rows) - place)
+    written.save_word2vec_format(
         str(path),
         binary=format == "word2vec_binary",
         write_header=format != "glove",

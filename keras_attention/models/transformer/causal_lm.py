@@ -11,6 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attention import samplers
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
@@ -318,7 +319,7 @@ class CausalLM(Completes, ExportsContinuations, ConfiguredModel):
         return self._continuation(
             named_input("tokens", inputs),
             max_length,
-            sampler,
+            samplers.get(sampler),
             stop_token_ids,
             seed,
             num_sequences,

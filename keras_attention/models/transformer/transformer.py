@@ -13,6 +13,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attention import samplers
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
@@ -321,7 +322,7 @@ class Transformer(Translates, ExportsTargets, ConfiguredModel):
         return self._generator(
             {"source": source},
             max_length,
-            sampler,
+            samplers.get(sampler),
             start_token_id,
             stop_token_ids,
             seed,
