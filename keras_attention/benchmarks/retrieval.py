@@ -30,7 +30,7 @@ from keras import ops
 from keras_attention.benchmarks.errors import UsageError
 from keras_attention.datasets import DataNotFoundError, mnist
 from keras_attention.models import AssociativeMemory, VectorIndex
-from keras_attention.models.base import vector_files
+from keras_attention.models.base import vector_index
 from keras_attention.version import __version__
 
 SEED = 0  # seed of the order of the digits
@@ -57,7 +57,7 @@ def main(args: argparse.Namespace) -> int:
         raise UsageError(f"--count must be at least 1. Received: {args.count}")
     try:
         if args.count:
-            vector_files.faiss()
+            vector_index.faiss()
         images = mnist.load("test").images
     except (DataNotFoundError, ImportError) as error:
         raise UsageError(str(error)) from error

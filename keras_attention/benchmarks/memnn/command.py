@@ -38,7 +38,7 @@ from keras_attention.benchmarks.memnn.report import Row
 from keras_attention.benchmarks.memnn.training import RECIPES
 from keras_attention.benchmarks.store import Run, Store, opened
 from keras_attention.datasets import DataNotFoundError, babi
-from keras_attention.models.base import vector_files
+from keras_attention.models.base import vector_index
 
 PARTS = (
     "babi",
@@ -240,7 +240,7 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError(f"--tasks must be from 1 to 20. Received: {unknown}")
     if "indexes" in args.parts:
         try:
-            vector_files.faiss()
+            vector_index.faiss()
         except ImportError as error:
             raise UsageError(str(error)) from error
 
