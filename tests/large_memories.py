@@ -1,14 +1,8 @@
 """Networks of large memories, and what their answers and files are compared by."""
 
-import importlib
-import os
-import signal
-from unittest import mock
-
-import keras
 import numpy as np
 
-from keras_attention.models import LargeMemory, MemNN
+from keras_attention.models import MemNN
 
 
 def strong_network(vocabulary_size, embedding_dim, **arguments):
@@ -20,36 +14,10 @@ def strong_network(vocabulary_size, embedding_dim, **arguments):
 
 
 def same_answers(memory, expected, questions):
-    for one, other in zip(memory.answer(questions), expected.answer(questions)):
-        np.testing.assert_array_equal(one, other)
+    for answer, other in zip(memory.answer(questions), expected.answer(questions)):
+        np.testing.assert_array_equal(answer, other)
 
 
 def files_of(folder):
     files = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder): path.read_bytes() for path in files}
-
-
-def append_until_killed(folder, model, facts, name, nth):
-    """Appends facts to a memory; the process is killed in a call of a function.
-
-    Args:
-        folder: the memory.
-        model: the file of its network.
-        facts: the facts.
-        name: the function, with its module.
-        nth: in which call of the function.
-    """
-    memory = LargeMemory.load(folder, keras.saving.load_model(model))
-    module, attribute = name.rsplit(".", 1)
-    function = getattr(importlib.import_module(module), attribute)
-    remaining = nth
-
-    def die_half_way(*arguments, **keywords):
-        nonlocal remaining
-        remaining -= 1
-        if remaining:
-            return function(*arguments, **keywords)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    with mock.patch(name, die_half_way):
-        memory.append(facts)

@@ -1,42 +1,15 @@
 """Hashing, against words and facts counted one by one."""
 
-import itertools
-
 import numpy as np
 import pytest
 
 from keras_attention.ops.hashing import (
-    inverted_index,
     k_means,
-    sharing,
     squared_distances,
     telling_words,
 )
 
 FACTS = np.array([[1, 2, 2, 0], [3, 1, 0, 0], [0, 0, 0, 0], [4, 2, 1, 6], [6, 5, 1, 3]])
-
-
-def test_facts_are_in_the_buckets_of_their_words():
-    buckets = np.array([-1, -1, 2, 0, 2, 1, 0])
-    members, starts = inverted_index(FACTS, buckets)
-    found = [members[a:b].tolist() for a, b in itertools.pairwise(starts)]
-    assert found == [[1, 3, 4], [4], [0, 3]]
-    for words, expected in (
-        ([2, 0], [0, 3]),
-        ([5, 3, 3], [1, 3, 4]),
-        ([[4], [5]], [0, 3, 4]),
-        ([1, 99, 5], [4]),
-        ([1, 0], None),
-        ([99], None),
-    ):
-        facts = sharing(np.array(words), buckets, members, starts)
-        assert (None if facts is None else facts.tolist()) == expected
-
-
-@pytest.mark.parametrize("facts", [FACTS[:0], FACTS[2:3]])
-def test_no_words_make_no_buckets(facts):
-    members, starts = inverted_index(facts, np.full(7, -1))
-    assert (len(members), starts.tolist()) == (0, [0])
 
 
 @pytest.mark.parametrize(
@@ -57,9 +30,9 @@ def test_no_share_at_all():
 def test_distances_one_by_one():
     rng = np.random.default_rng(0)
     points, centres = rng.normal(size=(5, 3)), rng.normal(size=(2, 3))
-    found = squared_distances(points, centres)
+    distances = squared_distances(points, centres)
     expected = [[((p - c) ** 2).sum() for c in centres] for p in points]
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(distances, expected, atol=1e-12)
     assert squared_distances(points, points).min() == 0
 
 
@@ -67,9 +40,9 @@ def test_k_means_finds_what_is_apart():
     rng = np.random.default_rng(0)
     truth = rng.permutation(np.repeat(np.arange(5), 13))
     points = np.array([[0, 0], [9, 0], [0, 9], [9, 9], [-9, 3]])[truth]
-    found = k_means(points + rng.normal(scale=0.3, size=points.shape), 5)
+    cluster = k_means(points + rng.normal(scale=0.3, size=points.shape), 5)
     # No group is split between clusters, and no cluster holds two groups.
-    assert len(set(zip(truth.tolist(), found.tolist()))) == 5
-    assert len(set(found.tolist())) == 5
+    assert len(set(zip(truth.tolist(), cluster.tolist()))) == 5
+    assert len(set(cluster.tolist())) == 5
     # More clusters than different points.
     assert len(k_means(np.zeros((4, 2)), 3)) == 4

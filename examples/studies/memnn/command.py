@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_attention.datasets import DataNotFoundError, babi
-from keras_attention.models.base import vector_files
+from keras_attention.models.base import vector_index
 from studies.command_line import UsageError
 from studies.memnn import (
     hashing,
@@ -240,7 +240,7 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError(f"--tasks must be from 1 to 20. Received: {unknown}")
     if "indexes" in args.parts:
         try:
-            vector_files.faiss()
+            vector_index.faiss()
         except ImportError as error:
             raise UsageError(str(error)) from error
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from keras_attention.losses import SupportingFactLoss
 from keras_attention.models import ClusterHash, LargeMemory, MemNN, WordHash
-from keras_attention.models.memory_networks.hashing import Hash
+from keras_attention.models.memory_networks.hashes import Hash
 
 WHERE, IS, THE, WENT, TO, TOOK = range(1, 7)
 ROOMS, PEOPLE, OBJECTS = 50, 300, 300

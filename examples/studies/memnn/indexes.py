@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_attention.models import CandidateIndex, LargeMemory, VectorIndex, WordHash
-from keras_attention.models.base import vector_files
+from keras_attention.models.base import vector_index
 from studies.memnn import hashing
 
 # Arguments of each `VectorIndex`; the word hash has none.
@@ -102,7 +102,7 @@ def setting(seed: int, size: int) -> Setting:
     best = np.full(queries.shape[1], -np.inf)
     for first in range(0, size, 2**16):
         best = np.maximum(best, (keys[first : first + 2**16] @ queries).max(0))
-    vector_files.faiss().omp_set_num_threads(1)
+    vector_index.faiss().omp_set_num_threads(1)
     return Setting(
         *(memory, story.facts, questions, story.facts[story.went[some], -1], words),
         *(recorder.asked, keys, best, VectorIndex(keys, count=COUNT)),

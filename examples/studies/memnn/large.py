@@ -110,7 +110,7 @@ def build(folder: pathlib.Path, seed: int, size: int) -> Row:
     processor = time.process_time() - processor
     sampled: dict[str, Any] = questions(world, seed)
     np.savez(folder / "questions.npz", **sampled)
-    files = [p.stat().st_size for p in (folder / "memory").rglob("*.npy")]
+    files = [p.stat().st_size for p in (folder / "memory").iterdir()]
     return {
         "facts": memory.size,
         "names": world.mentioned(),
@@ -233,10 +233,7 @@ def percent(is_right: np.ndarray) -> float:
 
 
 def peak() -> int:
-    """Returns the largest resident memory of this process so far, in bytes.
-
-    It contains the pages of mapped files.
-    """
+    """Returns the largest resident memory of this process so far, in bytes."""
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 

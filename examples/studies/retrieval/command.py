@@ -27,7 +27,7 @@ from keras import ops
 
 from keras_attention.datasets import DataNotFoundError, mnist
 from keras_attention.models import AssociativeMemory, VectorIndex
-from keras_attention.models.base import vector_files
+from keras_attention.models.base import vector_index
 from studies import reports
 from studies.command_line import UsageError
 
@@ -55,7 +55,7 @@ def main(args: argparse.Namespace) -> int:
         raise UsageError(f"--count must be at least 1. Received: {args.count}")
     try:
         if args.count:
-            vector_files.faiss()
+            vector_index.faiss()
         images = mnist.load("test").images
     except (DataNotFoundError, ImportError) as error:
         raise UsageError(str(error)) from error

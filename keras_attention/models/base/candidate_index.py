@@ -1,4 +1,4 @@
-"""What finds the candidates of a large memory: the protocol of its indexes."""
+"""What selects the candidates of a large memory: the protocol of its indexes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class CandidateIndex(Protocol):
 
         Args:
             words: integers (n,), the words of the question and of the facts that
-                earlier hops found; 0 is padding. Empty if the memory has no words.
+                earlier hops retrieved; 0 is padding. Empty if the memory has no words.
             query: float32 (D,), the vector that the keys are compared with; None if the
                 memory has no vectors.
 
@@ -60,33 +60,26 @@ def checked_candidates(
 ) -> np.ndarray | None:
     """Calls `index.candidates` and checks what it returns.
 
-    Args:
-        index: a `CandidateIndex`.
-        size: N, the number of entries of the memory.
-        words: see `CandidateIndex.candidates`.
-        query: see `CandidateIndex.candidates`.
-        least: the smallest number of candidates.
-
     Raises:
-        ValueError: if the candidates are neither None nor integers from 0 to N − 1 in
-            ascending order, without duplicates, or fewer than `least`.
+        ValueError: if the candidates are neither None nor integers from 0 to `size` − 1
+            in ascending order, without duplicates, at least `least`.
     """
-    found = index.candidates(words, query)
-    if found is None:
+    numbers = index.candidates(words, query)
+    if numbers is None:
         return None
-    found = np.asarray(found)
+    numbers = np.asarray(numbers)
     if (
-        found.ndim != 1
-        or found.dtype.kind not in "iu"
-        or len(found) < least
-        or (found[1:] <= found[:-1]).any()  # differences of unsigned integers wrap
-        or (found[:1] < 0).any()
-        or (found[-1:] >= size).any()
+        numbers.ndim != 1
+        or numbers.dtype.kind not in "iu"
+        or len(numbers) < least
+        or (numbers[1:] <= numbers[:-1]).any()  # differences of unsigned integers wrap
+        or (numbers[:1] < 0).any()
+        or (numbers[-1:] >= size).any()
     ):
-        number = f", at least {least} of them" if least else ""
+        count = f", at least {least} of them" if least else ""
         raise ValueError(
             "`index.candidates` must return None or integers in ascending order"
-            f"{number}, without duplicates, from 0 to {size - 1}. Received: an array "
-            f"of shape {found.shape} and dtype {found.dtype}"
+            f"{count}, without duplicates, from 0 to {size - 1}. Received: an array "
+            f"of shape {numbers.shape} and dtype {numbers.dtype}"
         )
-    return found
+    return numbers

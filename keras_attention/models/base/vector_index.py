@@ -5,24 +5,34 @@ Shapes: N keys, D width.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import importlib
+import json
 import os
+import zipfile
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
+from keras import ops
 
 from keras_attention.layers.base.arguments import positive
-from keras_attention.models.base import vector_files
-from keras_attention.models.base.vector_keys import (
-    MemoryKeys,
-    blocks,
-    digest_of,
-    first_pass,
-    marks_of,
-    read_keys,
-)
 
-PQ_BITS = 8  # of each byte of a code: 256 centroids per part of a vector
-KINDS = ("flat", "ivf", "hnsw", "pq", "ivf-pq")
+FORMAT = "keras_attention.VectorIndex 3"
+BLOCK = 2**16  # keys read at a time
+MARKS = 64  # keys of a memory that are compared
+CENTROIDS = 256  # of each byte of a code
+FACTORY = {
+    "flat": "Flat",
+    "ivf": "IVF{cells},Flat",
+    "hnsw": "HNSW{neighbors}",
+    # "np": no polysemous training. It takes most of the time, and only FAISS's search
+    # by Hamming distance uses it.
+    "pq": "PQ{code_size}x8np",
+    "ivf-pq": "IVF{cells},PQ{code_size}x8np",
+}
+SAVED = ("kind", "count", "probes", "ef_search", "size", "width")
 
 
 class VectorIndex:
@@ -103,10 +113,10 @@ class VectorIndex:
         code_size: int | None = None,
         seed: int = 0,
     ) -> None:
-        faiss = vector_files.faiss()
-        if kind not in KINDS:
+        library = faiss()
+        if kind not in FACTORY:
             raise ValueError(
-                f"`kind` must be one of {list(KINDS)}. Received: kind={kind!r}"
+                f"`kind` must be one of {[*FACTORY]}. Received: kind={kind!r}"
             )
         self.kind = kind
         self.count = positive("count", count)
@@ -117,42 +127,51 @@ class VectorIndex:
             raise ValueError(
                 f"`neighbors` must be at least 2. Received: neighbors={neighbors}"
             )
-        for name, number in (("cells", cells), ("code_size", code_size)):
-            if number is not None:
-                positive(name, number)
-        keys = read_keys(keys)
+        keys = Keys(keys)
         self.size, self.width = keys.shape
-        cells = _cells(kind, self.size, cells)
-        code_size = _code_size(kind, self.size, self.width, code_size)
-        # "np": no polysemous training. It takes most of the time, and only FAISS's
-        # search by Hamming distance uses it.
-        name = {
-            "flat": "Flat",
-            "ivf": f"IVF{cells},Flat",
-            "hnsw": f"HNSW{neighbors}",
-            "pq": f"PQ{code_size}x{PQ_BITS}np",
-            "ivf-pq": f"IVF{cells},PQ{code_size}x{PQ_BITS}np",
-        }[kind]
-        index = faiss.index_factory(self.width, name, faiss.METRIC_INNER_PRODUCT)
+        if cells is None:
+            cells = max(round(self.size**0.5), 1)
+        elif positive("cells", cells) > self.size and "ivf" in kind:
+            raise ValueError(
+                "`cells` must be at most the number of keys. "
+                f"Received: cells={cells}, len(keys)={self.size}"
+            )
+        if code_size is None:
+            most = max(self.width // 4, 1)
+            code_size = max(m for m in range(1, most + 1) if self.width % m == 0)
+        elif self.width % positive("code_size", code_size) and "pq" in kind:
+            raise ValueError(
+                "`code_size` must divide the width of the keys. "
+                f"Received: code_size={code_size}, keys.shape={keys.shape}"
+            )
+        if "pq" in kind and self.size < CENTROIDS:
+            raise ValueError(
+                f"`keys` must be at least {CENTROIDS} for kind={kind!r}, whose codes "
+                f"are learned from them. Received: len(keys)={self.size}"
+            )
+        index = library.index_factory(
+            self.width,
+            FACTORY[kind].format(cells=cells, neighbors=neighbors, code_size=code_size),
+            library.METRIC_INNER_PRODUCT,
+        )
         sample = 0
         if "ivf" in kind:
             index.cp.seed, index.cp.min_points_per_centroid = seed, 1
             sample = index.cp.max_points_per_centroid * cells
         if "pq" in kind:
             index.pq.cp.seed, index.pq.cp.min_points_per_centroid = seed, 1
-            own = index.pq.cp.max_points_per_centroid << PQ_BITS
-            sample = max(sample, own)
+            sample = max(sample, index.pq.cp.max_points_per_centroid * CENTROIDS)
         if kind == "hnsw":
             index.hnsw.efConstruction = ef_construction
-            index.hnsw.rng = faiss.RandomGenerator(seed)
-        self._digest, points = first_pass(keys, sample, seed)
-        self._marks = marks_of(keys)
-        self._memory = keys.digest if isinstance(keys, MemoryKeys) else None
+            index.hnsw.rng = library.RandomGenerator(seed)
+        points = keys.read(sample, seed)
         if sample:
             index.train(points)
-        for _, block in blocks(keys):
+        for _, block in keys.blocks():
             index.add(block)
         self._index = index
+        marks = keys.marks()
+        self._keys = {"digest": keys.digest, "memory": keys.memory, "marks": marks}
 
     @property
     def exact(self) -> bool:
@@ -175,17 +194,28 @@ class VectorIndex:
         Raises:
             ValueError: if the query is missing, has another width or is not finite.
         """
-        given = np.asarray([] if query is None else query, "float32")
-        if given.shape != (self.width,) or not np.isfinite(given).all():
+        vector = np.asarray([] if query is None else query, "float32")
+        if vector.shape != (self.width,) or not np.isfinite(vector).all():
+            shown = "None" if query is None else f"an array of shape {vector.shape}"
             raise ValueError(
                 f"`query` must be finite numbers of shape ({self.width},), the width "
-                f"of the keys. Received: query={_shown(query)}"
+                f"of the keys. Received: query={shown}"
             )
-        count = min(positive("count", self.count), self.size)
-        _, found = self._index.search(given[None], count, params=self._parameters())
-        found = np.unique(found[0])
-        found = found[np.searchsorted(found, 0) :]  # −1 stands for "no more keys"
-        return found if len(found) else None
+        count, library, options = positive("count", self.count), faiss(), None
+        if self.kind == "hnsw":
+            width = max(positive("ef_search", self.ef_search), count)
+            options = library.SearchParametersHNSW(efSearch=width)
+        elif "ivf" in self.kind:
+            make = library.SearchParametersIVF
+            if self.kind == "ivf-pq":
+                make = library.IVFPQSearchParameters
+            probes = positive("probes", self.probes)
+            options = make(nprobe=min(probes, self._index.nlist))
+        count = min(count, self.size)
+        _, numbers = self._index.search(vector[None], count, params=options)
+        numbers = np.unique(numbers[0])
+        numbers = numbers[numbers >= 0]  # −1 stands for "no more keys"
+        return numbers if len(numbers) else None
 
     def check_keys(self, keys: Any) -> None:
         """Checks that the index was built from these keys.
@@ -201,15 +231,17 @@ class VectorIndex:
         Raises:
             ValueError: if the index was built from other keys.
         """
-        keys = read_keys(keys)
+        keys = Keys(keys)
         same = keys.shape == (self.size, self.width)
-        if same and isinstance(keys, MemoryKeys) and keys.digest and self._memory:
-            same = keys.digest == self._memory
-        elif same and isinstance(keys, MemoryKeys):
-            scale = 1e-3 * np.abs(self._marks).max()
-            same = np.allclose(marks_of(keys), self._marks, rtol=0, atol=scale)
+        if same and keys.memory and self._keys["memory"]:
+            same = keys.memory == self._keys["memory"]
+        elif same and keys.is_computed:
+            marks = self._keys["marks"]
+            scale = 1e-3 * np.abs(marks).max()
+            same = np.allclose(keys.marks(), marks, rtol=0, atol=scale)
         elif same:
-            same = digest_of(keys) == self._digest
+            keys.read()
+            same = keys.digest == self._keys["digest"]
         if not same:
             raise ValueError(
                 "`index` must be built from the keys of this memory. Received: an "
@@ -218,7 +250,7 @@ class VectorIndex:
             )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the index to one file.
+        """Writes the index to one file, a zip archive.
 
         Args:
             path: the path of the file. The data are first written to `path + ".new"`,
@@ -228,12 +260,22 @@ class VectorIndex:
             OSError: if the file cannot be written. An existing file then stays as it
                 was.
         """
-        about = {
-            **{"kind": self.kind, "count": self.count, "probes": self.probes},
-            **{"ef_search": self.ef_search, "size": self.size, "width": self.width},
-            **{"keys": self._digest, "marks": self._marks, "memory": self._memory},
-        }
-        vector_files.write(path, about, self._index)
+        new = os.fspath(path) + ".new"
+        about = {name: getattr(self, name) for name in SAVED} | {"keys": self._keys}
+        try:
+            with zipfile.ZipFile(new, "w") as archive:
+                archive.writestr("about", json.dumps({"format": FORMAT, **about}))
+                with archive.open("index", "w", force_zip64=True) as file:
+                    writer = faiss().PyCallbackIOWriter(file.write)
+                    faiss().write_index(self._index, writer)
+            with open(new, "rb") as file:
+                os.fsync(file.fileno())
+            os.replace(new, path)
+        except RuntimeError as error:  # FAISS drops the error of `file.write`
+            raise OSError(f"{new} could not be written: {error}") from error
+        finally:
+            with contextlib.suppress(FileNotFoundError):  # it was renamed
+                os.remove(new)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], keys: Any) -> Self:
@@ -252,64 +294,109 @@ class VectorIndex:
             ValueError: if the file is not a saved index or is damaged, or was built
                 from other keys.
         """
-        about, index = vector_files.read(path)
-        made = cls.__new__(cls)
-        made.kind, made.count, made.probes = (
-            about[name] for name in ("kind", "count", "probes")
-        )
-        made.ef_search, made._marks = about["ef_search"], about["marks"]
-        made._digest, made._memory = about["keys"], about["memory"]
-        made.size, made.width, made._index = about["size"], about["width"], index
-        made.check_keys(keys)
-        return made
-
-    def _parameters(self) -> Any:
-        """Returns FAISS's parameters for one search."""
-        faiss = vector_files.faiss()
-        if "ivf" in self.kind:
-            probes = positive("probes", self.probes)
-            make = faiss.SearchParametersIVF
-            if self.kind == "ivf-pq":
-                make = faiss.IVFPQSearchParameters
-            return make(nprobe=min(probes, self._index.nlist))
-        if self.kind == "hnsw":
-            width = max(positive("ef_search", self.ef_search), self.count)
-            return faiss.SearchParametersHNSW(efSearch=width)
-        return None
+        library, loaded = faiss(), cls.__new__(cls)
+        try:
+            with zipfile.ZipFile(path) as archive:
+                about = json.loads(archive.read("about"))
+                if about["format"] != FORMAT:
+                    raise ValueError(f"its format is {about['format']!r}")
+                for name in SAVED:
+                    setattr(loaded, name, about[name])
+                loaded._keys = about["keys"]
+                if archive.testzip():
+                    raise ValueError("it is damaged")
+                with archive.open("index") as file:
+                    reader = library.PyCallbackIOReader(file.read)
+                    loaded._index = library.read_index(reader)
+            if (loaded._index.ntotal, loaded._index.d) != (loaded.size, loaded.width):
+                raise ValueError(f"it is damaged: its header has size={loaded.size}")
+        except (KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{path} is not a saved VectorIndex: {error}") from error
+        loaded.check_keys(keys)
+        return loaded
 
 
-def _cells(kind: str, size: int, cells: int | None) -> int:
-    if cells is None:
-        return max(round(size**0.5), 1)
-    if cells > size and "ivf" in kind:
-        raise ValueError(
-            "`cells` must be at most the number of keys. "
-            f"Received: cells={cells}, len(keys)={size}"
-        )
-    return cells
+class Keys:
+    """Keys that are read in blocks: numbers (N, D), or an object that computes them.
+
+    Such an object has `size` and `keys(start, stop)`. Its method `digest()`, if it has
+    one, tells its keys from all others on every backend.
+    """
+
+    digest = memory = None
+
+    def __init__(self, keys: Any) -> None:
+        compute = getattr(keys, "keys", None)
+        self.is_computed = callable(compute) and hasattr(keys, "size")
+        if self.is_computed:
+            self._part = lambda start, stop: compute(start, min(stop, keys.size))
+            self.shape = (int(keys.size), compute(0, 1).shape[1])
+            self.memory = getattr(keys, "digest", lambda: None)()
+        else:
+            keys = keys if hasattr(keys, "shape") else np.asarray(keys)
+            self._part = lambda start, stop: ops.convert_to_numpy(keys[start:stop])
+            self.shape = tuple(keys.shape)
+        is_table = len(self.shape) == 2 and 0 not in self.shape
+        # "V" is the kind of bfloat16.
+        if not is_table or self._part(0, 1).dtype.kind not in "fiuV":
+            raise ValueError(
+                "`keys` must be numbers (keys, width), neither of them 0. Received: "
+                f"keys.shape={self.shape}, keys.dtype={getattr(keys, 'dtype', None)}"
+            )
+
+    def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
+        """Yields the number of the first key of each block, and the block in float32.
+
+        Raises:
+            ValueError: if a key is not finite in float32.
+        """
+        for start in range(0, self.shape[0], BLOCK):
+            with np.errstate(over="ignore"):
+                part = self._part(start, start + BLOCK)
+                block = np.ascontiguousarray(part, "float32")
+            wrong = np.flatnonzero(~np.isfinite(block).all(1))
+            if len(wrong):
+                raise ValueError(
+                    f"`keys` must be finite in float32. Received: {len(wrong)} of a "
+                    f"block that are not, such as keys[{start + wrong[0]}]"
+                )
+            yield start, block
+
+    def read(self, sample: int = 0, seed: int = 0) -> np.ndarray:
+        """Computes the digest, and returns a random sample of the keys, in order."""
+        digest = hashlib.sha256(f"{self.shape} ".encode())
+        size, points = self.shape[0], []
+        rows = np.arange(min(size, sample))
+        if sample < size:
+            rows = np.random.default_rng(seed).choice(size, sample, replace=False)
+            rows.sort()
+        for start, block in self.blocks():
+            digest.update(block.data)
+            first, last = np.searchsorted(rows, [start, start + len(block)])
+            points.append(block[rows[first:last] - start])
+        self.digest = digest.hexdigest()
+        return np.concatenate(points)
+
+    def marks(self) -> list[float]:
+        """Returns the products of up to 64 keys with random signs.
+
+        Keys that a memory computes on another backend differ by rounding.
+        """
+        size, width = self.shape
+        signs = np.random.default_rng(width).choice([-1.0, 1.0], width)
+        rows = np.unique(np.linspace(0, size - 1, MARKS).astype(int)).tolist()
+        keys = [self._part(row, row + 1)[0] for row in rows]
+        return [float(key.astype("float64") @ signs) for key in keys]
 
 
-def _code_size(kind: str, size: int, width: int, code_size: int | None) -> int:
-    if "pq" not in kind:
-        return 1
-    if size < 1 << PQ_BITS:
-        raise ValueError(
-            f"`keys` must be at least {1 << PQ_BITS} for kind={kind!r}, whose codes "
-            f"are learned from them. Received: len(keys)={size}"
-        )
-    if code_size is None:
-        most = max(width // 4, 1)
-        return next(m for m in range(most, 0, -1) if width % m == 0)
-    if width % code_size:
-        raise ValueError(
-            "`code_size` must divide the width of the keys. "
-            f"Received: code_size={code_size}, keys.shape={(size, width)}"
-        )
-    return code_size
-
-
-def _shown(query: Any) -> str:
-    if query is None:
-        return "None"
-    given = np.asarray(query)
-    return f"an array of shape {given.shape} and dtype {given.dtype}"
+def faiss() -> Any:
+    """Imports FAISS or raises an ImportError with help."""
+    try:
+        return importlib.import_module("faiss")
+    except ImportError as error:
+        raise ImportError(
+            "A VectorIndex needs FAISS, which comes with the extra `index`: "
+            'python -m pip install "keras-attention-family[index]". '
+            f"Received: {error}",
+            name="faiss",
+        ) from error

@@ -1,7 +1,7 @@
 """A memory of very many facts, queried by a trained `MemNN`.
 
-Shapes: B questions, N facts, L words, D width, K hops, F features; "·" denotes the
-features of a sentence.
+Shapes: B questions, N facts, L words, D width, K hops; "·" denotes the features of a
+sentence.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -19,27 +19,39 @@ from keras_attention.models.base.candidate_index import (
     checked_candidates,
 )
 from keras_attention.models.base.vector_index import VectorIndex
-from keras_attention.models.memory_networks.answers import Answers
-from keras_attention.models.memory_networks.fact_segments import (
-    check_append,
-    check_questions,
-    check_size,
-    joined_facts,
+from keras_attention.models.memory_networks.fact_file import (
+    CHUNK,
+    FORMAT,
+    GROUP,
+    FactFile,
+    opened,
+    write,
 )
-from keras_attention.models.memory_networks.hashing import Hash, checked, merging
-from keras_attention.models.memory_networks.memory_folder import (
-    Stored,
-    about,
-    build,
-    check_model,
-    narrowest,
-    read,
-    save,
+from keras_attention.models.memory_networks.hashes import (
+    HASHES,
+    Hash,
+    WordHash,
+    checked,
+    progress,
 )
-from keras_attention.models.memory_networks.one_pass import last_of_one_pass
 from keras_attention.models.memory_networks.sentence_keys import SentenceKeys, to_numpy
 
-BLOCK = 2**16  # facts scored at a time
+# The model's sizes that determine the features of a fact and their embeddings.
+SIZES = ("vocabulary_size", "ngrams", "buckets", "embedding_dim", "nonlinear")
+
+
+class Answers(NamedTuple):
+    """The answers of a `LargeMemory`.
+
+    Attributes:
+        words: int64 (B,), the predicted words.
+        facts: int64 (B, K), the retrieved facts; −1 after the last fact.
+        scored: int64 (B,), the number of facts scored in all hops.
+    """
+
+    words: np.ndarray
+    facts: np.ndarray
+    scored: np.ndarray
 
 
 class LargeMemory:
@@ -51,12 +63,9 @@ class LargeMemory:
     candidates are scored.
 
     `MemNN.remember` makes a memory of an array. `build` makes one on the disk from a
-    stream of facts. `save` writes a memory to a folder, and `load` maps the files of
-    this folder: only what a question needs is read. `append` adds facts. A memory on
-    the disk is changed there at once.
-
-    A fact may occur more than once. The memory keeps all copies, and a question may
-    find the same words in several hops.
+    stream of facts. `save` writes a memory to a folder, and `load` opens it. The folder
+    has one SQLite file, of which only what a question needs is read. Several processes
+    may use a memory on the disk and append to it at the same time.
 
     Args:
         model: a trained `MemNN`.
@@ -93,32 +102,23 @@ class LargeMemory:
             raise ValueError("`facts` must hold at least one. Received: none")
         check_ids("facts", facts, model.vocabulary_size)
         check_size(index, len(facts))
-        narrow = facts.astype(narrowest(model.vocabulary_size), copy=False)
-        self._set(model, [narrow], None)
+        file = FactFile(":memory:", model.vocabulary_size)
+        file.build(blocks_of(facts, model.vocabulary_size))
+        self._set(model, SentenceKeys(model), file, None)
         self.index = index
 
     def _set(
-        self,
-        model: Any,
-        segments: list[np.ndarray],
-        index: CandidateIndex | None,
-        stored: Stored | None = None,
+        self, model: Any, sentences: SentenceKeys, file: FactFile, index: Hash | None
     ) -> None:
-        self._index: Any = index
-        self._model, self._sentences = model, SentenceKeys(model)
+        self._model, self._sentences = model, sentences
         self._finder, self._responder = model.get_layer("O"), model.get_layer("R")
-        self._set_segments(segments)
-        self._stored = stored
-
-    def _set_segments(self, segments: list[np.ndarray]) -> None:
-        self._segments = segments  # of consecutive facts, (N, L)
-        self._starts = np.cumsum([0, *map(len, segments)])
+        self._file, self._index, self._hash = file, index, index
         self._digest: str | None = None
 
     @property
     def size(self) -> int:
         """N, the number of facts."""
-        return int(self._starts[-1])
+        return self._file.size
 
     @property
     def index(self) -> CandidateIndex | None:
@@ -149,11 +149,11 @@ class LargeMemory:
     ) -> Self:
         """Builds a memory on the disk, with a `WordHash`, from a stream of facts.
 
-        Only a block of facts is in memory at a time. If the process ends early, or the
-        disk is full, a memory that was in the folder before is still there.
+        About a million facts are in memory at a time. A memory that was in the folder
+        is replaced at the end, in one step.
 
         Args:
-            path: the folder of the memory. A saved memory in it is replaced at the end.
+            path: the folder of the memory.
             model: a trained `MemNN`.
             facts: an iterable of integers (n, L) in chronological order, such as a
                 generator; or integers (N, L), such as an array that NumPy has mapped
@@ -161,82 +161,82 @@ class LargeMemory:
             max_share: see `WordHash`; None for no hash.
             budget: see `WordHash`.
             verbose: "auto" or 1: shows a progress bar; 0: shows nothing; 2: one line
-                for each bar.
+                at the end.
 
         Returns:
             The `LargeMemory`, as `load` returns it.
 
         Raises:
-            OSError: if the files cannot be written.
+            OSError: if the file cannot be written.
             ValueError: for facts that are not integers (n, L) ≥ 0 below
                 `model.vocabulary_size`, no fact, or another wrong argument.
         """
-        sentences = SentenceKeys(model)  # raises for an unsupported model
-        build(
-            path,
-            facts,
-            about(model, sentences.fingerprint),
-            {"max_share": max_share, "budget": budget},
-            1 if verbose == "auto" else int(verbose),
-        )
+        index = None
+        if max_share is not None:
+            index = WordHash(np.zeros((0, 1), int), max_share, budget)
+        bar = 1 if verbose == "auto" else int(verbose)
+        blocks = blocks_of(facts, model.vocabulary_size, bar)
+        write(path, about(model, SentenceKeys(model), index), blocks, index)
         return cls.load(path, model, verify=False)
 
     def append(self, facts: np.ndarray) -> None:
         """Adds facts after the last one.
 
-        The others are neither written nor indexed again, except for small segments,
-        which are merged. On the disk, the memory has either all new facts or none: if
-        the process ends early, `load` finds the memory as it was. Only one process may
-        change a memory at a time.
+        On the disk, the memory has either all new facts or none: if the process ends
+        early, `load` opens the memory as it was. Other processes may append to the same
+        memory; this one then has their facts, too.
 
         Args:
             facts: integers (n, L′), 0 is padding; L′ may be any length.
 
         Raises:
-            OSError: if the files cannot be written. The memory is then as it was.
+            OSError: if the file cannot be written. The memory is then as it was.
             ValueError: for wrong facts, an index without `append`, or, if the memory is
                 on the disk, an index that is not the one of its folder, or a folder
-                that was changed since the memory was opened.
+                whose memory was replaced since this one was opened.
         """
-        facts = checked(facts)
+        facts, index = checked(facts), self._index
         check_ids("facts", facts, self._model.vocabulary_size)
-        index, last = self._index, None
-        check_append(index, self.size)
-        if self._stored is not None:
-            self._stored.check(index)
+        if index is not None and not hasattr(index, "append"):
+            raise ValueError(
+                "`index` must have the method `append` to add facts to its memory. "
+                f"Received: index={index!r}"
+            )
+        check_size(index, self.size)
+        is_own = index is self._hash
+        if self._file.path != ":memory:" and not is_own:
+            raise ValueError(
+                "`index` must be the one that was loaded to append to a memory on the "
+                "disk; save the memory to another folder first. Received: "
+                f"index={index!r}"
+            )
         if not len(facts):
             return
-        count = merging([len(segment) for segment in self._segments], len(facts))
-        kept = len(self._segments) - count
-        merged = joined_facts([*self._segments[kept:], facts])
-        merged = merged.astype(self._segments[0].dtype)
-        if isinstance(index, Hash):
-            *others, last = index.extended(facts)
-        if self._stored is not None:
-            self._stored, merged, last = self._stored.append(kept, merged, last)
-        if last is not None:
-            index.segments = [*others, last]
-        elif index is not None:
+        if index is not None and not is_own:
             index.append(facts)
             check_size(index, self.size + len(facts))
-        self._set_segments([*self._segments[:kept], merged])
+        self._file.append(facts, self._hash)
+        self._digest = None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Saves the facts and the hash to a folder.
+        """Saves the facts and the hash, but not the model, to a folder.
 
-        The folder does not contain the model; save it with `model.save`.
-
-        Args:
-            path: the folder, such as "memory". A saved memory in it is replaced at the
-                end, in one step.
+        A saved memory in the folder is replaced at the end, in one step. The facts are
+        indexed again.
 
         Raises:
-            OSError: if the files cannot be written.
+            OSError: if the file cannot be written.
             ValueError: if the index is neither a `WordHash` nor a `ClusterHash`, or the
                 path is a file, or a folder with other files.
         """
-        manifest = about(self._model, self._sentences.fingerprint)
-        save(path, manifest, self._segments, self.index)
+        index: Any = self.index
+        if index is not None and type(index) not in HASHES.values():
+            raise ValueError(
+                "`index` must be a WordHash, a ClusterHash or None to be saved; a "
+                f"VectorIndex has its own `save` and `load`. Received: index={index!r}"
+            )
+        blocks = (self._words(start) for start in range(0, self.size, CHUNK))
+        write(path, about(self._model, self._sentences, index), blocks, index)
 
     @classmethod
     def load(
@@ -244,49 +244,45 @@ class LargeMemory:
     ) -> Self:
         """Opens a memory that `save` or `build` wrote.
 
-        The files are mapped, not read into memory. Files of version 1, a single NumPy
-        archive, are read; `save` writes them in the new format.
-
         Args:
-            path: the folder, or a file of version 1.
+            path: the folder.
             model: the `MemNN` that made the memory, with the same weights; it may run
                 on another backend.
-            verify: whether to read all files once and compare their checksums. Without
-                it, only the sizes of files and arrays are compared.
-
-        Returns:
-            The `LargeMemory`.
+            verify: whether to read the whole file once and compare its checksums.
 
         Raises:
-            OSError: if there is no such file.
+            OSError: if there is no such folder.
             ValueError: if this is not a saved memory or it is damaged, or if the model
                 differs in size or weights from the one that made the memory.
         """
         sentences = SentenceKeys(model)
-        manifest, segments, index, stored = read(path, verify)
-        check_model(path, manifest, model, sentences.fingerprint)
+        file, made_with, index = opened(path, verify)
+        for name, size in made_with["sizes"].items():
+            if getattr(model, name, None) != size:
+                raise ValueError(
+                    f"`model` must be the one that the memory in {path} was made "
+                    f"with, of {name}={size!r}. Received: "
+                    f"model.{name}={getattr(model, name, None)!r}"
+                )
+        if sentences.fingerprint != made_with["embedding"]:
+            raise ValueError(
+                f"`model` must be the one that the memory in {path} was made with; "
+                "this one has other weights, or was trained since. `model.remember` "
+                f"makes the memory anew. Received: model={model!r}"
+            )
         memory = cls.__new__(cls)
-        memory._set(model, segments, index, stored)
+        memory._set(model, sentences, file, index)
         return memory
 
     def sentences(self, facts: np.ndarray) -> np.ndarray:
         """Returns the words of the facts `facts` (n,), integers (n, L)."""
-        if len(self._segments) == 1:
-            return self._segments[0][facts]
-        width = max(segment.shape[1] for segment in self._segments)
-        words = np.zeros((len(facts), width), self._segments[0].dtype)
-        part = np.searchsorted(self._starts, facts, "right") - 1
-        for n in np.unique(part):
-            here, segment = part == n, self._segments[n]
-            words[here, : segment.shape[1]] = segment[facts[here] - self._starts[n]]
-        return words
+        return self._file.rows(facts)
 
     def keys(self, start: int, stop: int) -> np.ndarray:
         """Returns the embeddings of the facts from `start` to `stop`, float32 (n, D).
 
         The similarity of a fact and a query is the product of the fact's embedding and
-        the embedding that an index receives as `query`. An index of vectors can be
-        built from blocks of embeddings.
+        the embedding that an index receives as `query`.
         """
         self._sentences.check()
         return self._sentences.embed(self.sentences(np.arange(start, stop)))
@@ -294,18 +290,13 @@ class LargeMemory:
     def digest(self) -> str:
         """Returns a digest of the facts and of the weights that embed them.
 
-        It is equal on all backends. The first call reads all facts.
-
-        Returns:
-            64 hexadecimal digits.
+        It has 64 hexadecimal digits and is equal on all backends.
         """
         if self._digest is None:
             digest = hashlib.sha256(f"{self._sentences.fingerprint} ".encode())
-            for start in range(0, self.size, BLOCK):
-                block = np.arange(start, min(start + BLOCK, self.size))
-                words = self.sentences(block)
-                digest.update(f"{words.dtype} {words.shape} ".encode())
-                digest.update(words.tobytes())
+            for start in range(0, self.size, CHUNK):
+                block = np.arange(start, min(start + CHUNK, self.size))
+                digest.update(self.sentences(block).tobytes())
             self._digest = digest.hexdigest()
         return self._digest
 
@@ -315,59 +306,62 @@ class LargeMemory:
         Args:
             questions: integers (B, L), 0 is padding.
 
-        Returns:
-            `Answers`.
-
         Raises:
             ValueError: if the questions are not integers (B, L), an id is below 0 or
                 not below `vocabulary_size`, the index returns wrong candidates, or the
                 weights that embed facts changed since the memory was made.
         """
         self._sentences.check()
-        questions = check_questions(questions, self._model.vocabulary_size)
+        questions = np.asarray(questions)
+        if questions.ndim != 2 or questions.dtype.kind not in "iu":
+            raise ValueError(
+                "`questions` must be integers (questions, words). Received: "
+                f"questions.shape={questions.shape}, questions.dtype={questions.dtype}"
+            )
+        check_ids("questions", questions, self._model.vocabulary_size)
         asked = self._sentences.features(questions)  # (B, ·)
         state = self._finder.question(asked)  # (B, D)
         batch, hops = len(questions), self._finder.supports
-        found = np.full((batch, hops), -1)
+        facts = np.full((batch, hops), -1)
         scored = np.zeros(batch, "int64")
         for hop in range(hops):
             query = self._finder.embed(state)
             weights = to_numpy(self._finder.weights_of_time(query))  # (B, 3)
             query = to_numpy(query)
             for b in range(batch):
-                if hop == 0 or found[b, hop - 1] >= 0:
-                    best, count = self._find(
-                        query[b], weights[b], questions[b], found[b, :hop]
+                if hop == 0 or facts[b, hop - 1] >= 0:
+                    facts[b, hop], count = self._best(
+                        query[b], weights[b], questions[b], facts[b, :hop]
                     )
-                    found[b, hop], scored[b] = best, scored[b] + count
+                    scored[b] += count
             if hop + 1 < hops:
-                state = self._finder.add(state, hop, self._found(found[:, hop]))
-        slots = np.where(found >= 0, np.arange(hops), -1)  # (B, K)
-        memory = np.stack([self._found(found[:, h]) for h in range(hops)], axis=1)
+                state = self._finder.add(state, hop, self._features(facts[:, hop]))
+        slots = np.where(facts >= 0, np.arange(hops), -1)  # (B, K)
+        memory = np.stack([self._features(facts[:, h]) for h in range(hops)], axis=1)
         memory = np.pad(memory, ((0, 0), (0, 0), (1, 0)))  # (B, K, ·), no times needed
         words = to_numpy(self._responder(asked, memory, slots)).argmax(-1)
-        return Answers(words, found, scored)
+        return Answers(words, facts, scored)
 
-    def _find(
-        self, query: np.ndarray, weights: np.ndarray, words: np.ndarray, found: Any
+    def _best(
+        self, query: np.ndarray, weights: np.ndarray, words: np.ndarray, before: Any
     ) -> tuple[int, int]:
         """Returns the best fact or −1 in one hop, and the number of scored facts."""
         slots = None
         if self.index is not None:
-            text = np.concatenate([words, *self.sentences(found)])
+            text = np.concatenate([words, *self.sentences(before)])
             slots = checked_candidates(self.index, self.size, text, query)
         similar = self._sentences.similarity(
             query, self.size if slots is None else len(slots)
         )
         # A fact's number stands for its time: only the order of times counts.
-        x = found[-1] if len(found) else self.size
+        x = before[-1] if len(before) else self.size
         best, count = None, 0
         for numbers, block in self._newest_first(slots):
             if not block[:, 0].all():  # empty facts are no candidates
                 filled = block.any(1)
                 numbers, block = numbers[filled], block[filled]
             count += len(numbers)
-            new = ~np.isin(numbers, found)  # a fact is retrieved only once
+            new = ~np.isin(numbers, before)  # a fact is retrieved only once
             if not new.all():
                 numbers, block = numbers[new], block[new]
             best = last_of_one_pass(numbers, similar(block), weights, x, best)
@@ -380,16 +374,95 @@ class LargeMemory:
         self, slots: np.ndarray | None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yields blocks of fact numbers (n,) and words (n, L); None is all facts."""
-        number = self.size if slots is None else len(slots)
-        for stop in range(number, 0, -BLOCK):
-            start = max(stop - BLOCK, 0)
-            here = np.arange(start, stop) if slots is None else slots[start:stop]
-            if slots is None and len(self._segments) == 1:
-                yield here, self._segments[0][start:stop]
+        for start in reversed(
+            range(0, self.size if slots is None else len(slots), CHUNK)
+        ):
+            if slots is None:
+                words = self._words(start)
+                yield np.arange(start, start + len(words)), words
             else:
-                yield here, self.sentences(here)
+                numbers = slots[start : start + CHUNK]
+                yield numbers, self.sentences(numbers)
 
-    def _found(self, slots: np.ndarray) -> np.ndarray:
+    def _words(self, start: int) -> np.ndarray:
+        """Returns the words of the chunk of facts that starts at `start`."""
+        return self._file.chunk(start // CHUNK)[: self.size - start]
+
+    def _features(self, slots: np.ndarray) -> np.ndarray:
         """Returns the features (B, ·) of the facts `slots` (B,); zeros for −1."""
         words = self.sentences(np.maximum(slots, 0))
         return self._sentences.features(np.where(slots[:, None] >= 0, words, 0))
+
+
+def about(model: Any, sentences: SentenceKeys, index: Hash | None) -> dict[str, Any]:
+    """Returns what the file of a memory tells about the model and the hash."""
+    return {
+        "format": FORMAT,
+        "sizes": {size: int(getattr(model, size)) for size in SIZES},
+        "embedding": sentences.fingerprint,
+        "hash": index and type(index).__name__,
+        "options": index and index.options(),
+    }
+
+
+def blocks_of(
+    facts: np.ndarray | Iterable[np.ndarray], vocabulary_size: int, verbose: int = 0
+) -> Iterator[np.ndarray]:
+    """Yields checked blocks of facts, and shows their number."""
+    parts = [facts] if isinstance(facts, np.ndarray) else facts
+    bar = progress(len(facts) if isinstance(facts, np.ndarray) else None, verbose)
+    done = 0
+    for part in parts:
+        for start in range(0, max(len(part), 1), GROUP):
+            block = checked(part[start : start + GROUP])
+            check_ids("facts", block, vocabulary_size)
+            yield block
+            done += len(block)
+            bar.update(done)
+
+
+def check_size(index: CandidateIndex | None, size: int) -> None:
+    """Raises a ValueError if the index has another number of facts."""
+    if index is not None and index.size != size:
+        raise ValueError(
+            "`index` must be an index of the same facts. Received: "
+            f"index.size={index.size}, len(facts)={size}"
+        )
+
+
+def last_of_one_pass(
+    times: np.ndarray,
+    similar: np.ndarray,
+    weights: np.ndarray,
+    x: int,
+    best: tuple[int, np.float32] | None,
+) -> tuple[int, np.float32] | None:
+    """Computes `ops.ranking.one_pass` for one row, for one block after the other.
+
+    The pass runs from the newest memory to the oldest; each step is a better memory.
+
+    Args:
+        times: the times at which the memories of a block were written, ascending
+            integers (n,), all below those of earlier blocks.
+        similar: s_O(x, mᵢ), float32 (n,).
+        weights: the weights of the three time features, (3,).
+        x: the time at which the query was written.
+        best: the time and the similarity of the best memory of earlier blocks; None at
+            first.
+
+    Returns:
+        The time and the similarity of the best memory so far; None for no memory.
+    """
+    left = len(times)
+    if best is None and left:
+        left -= 1
+        best = times[left], similar[left]
+    older = weights[0] * (x < times) if left else weights[:0]
+    while left and best is not None:
+        bonus = weights[1] * (x < best[0]) + weights[2]
+        ahead = similar[:left] - best[1] + (older[:left] + bonus) > 0
+        if not ahead.any():
+            break
+        left = int(left - 1 - ahead[::-1].argmax())
+        best = times[left], similar[left]
+    return best if best is None else (int(best[0]), best[1])

@@ -28,13 +28,9 @@ BLOCK = 2**14  # sentences embedded at a time
 
 
 class SentenceKeys:
-    """Embeds sentences as a `MemNN` does, without computing them again for each word.
+    """Embeds sentences as a `MemNN` does, as sums over the rows of their features.
 
-    The embedding of a sentence is a sum over its features. The rows of the features are
-    therefore computed once, by the model's own layer.
-
-    Args:
-        model: a `MemNN`.
+    The rows are computed once, by the model's layer.
 
     Raises:
         ValueError: if the model has features other than words and n-grams.
@@ -89,9 +85,8 @@ class SentenceKeys:
     ) -> Callable[[np.ndarray], np.ndarray]:
         """Returns a function that computes s_O(x, mᵢ), float32 (n,).
 
-        Args:
-            query: float32 (D,), the embedding of x.
-            number: how many sentences the function will be called with.
+        `query`, float32 (D,), is the embedding of x; `number` tells for how many
+        sentences the function will be called.
         """
         if self._finder.map is not None:
             return lambda words: self.embed(words) @ query

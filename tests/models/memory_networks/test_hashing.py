@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from keras_attention.models import ClusterHash, MemNN, WordHash
+from keras_attention.models.memory_networks.hashes import Lists
 from keras_attention.ops.hashing import k_means
 
 N, L, WORDS = 211, 5, 61
@@ -108,7 +109,7 @@ def test_only_candidates_are_scored(facts):
 
 @pytest.mark.parametrize("kind", ["word", "cluster"])
 def test_appended_facts_are_indexed_as_all_at_once(facts, kind):
-    """By parts of many sizes: segments are merged, and words' shares change."""
+    """By parts of many sizes, so that words' shares change."""
     facts[150:, 3] = 7  # frequent only at the end
     vectors = np.random.default_rng(1).normal(size=(WORDS, 3))
     rng = np.random.default_rng(2)
@@ -116,22 +117,19 @@ def test_appended_facts_are_indexed_as_all_at_once(facts, kind):
     def made(rows):
         if kind == "word":
             return WordHash(rows, 0.15)
-        return ClusterHash(facts, vectors, clusters=7, max_share=0.15)
+        index = ClusterHash(facts, vectors, clusters=7, max_share=0.15)
+        index.lists = Lists()  # its clusters stay: the parts get those of all facts
+        index.append(rows)
+        return index
 
-    whole, parts = made(facts), made(facts[:97])
-    if kind == "cluster":  # its clusters stay: the parts get those of all facts
-        parts.segments = [parts.indexed(facts[:97])]
-    end = 97
+    parts, end = made(facts[:97]), 97
     while end < N:
         size = rng.integers(1, 23)
         parts.append(facts[end : end + size, : 3 + 2 * (end % 2)])
         facts[end : end + size, 3 + 2 * (end % 2) :] = 0
         end += size
-    whole = made(facts) if kind == "word" else whole
-    if kind == "cluster":
-        whole.segments = [whole.indexed(facts)]
+    whole = made(facts)
     assert parts.size == whole.size == N
-    assert 1 < len(parts.segments) < 7
     for _ in range(50):
         text = rng.integers(0, WORDS, 3)
         found, expected = (index.candidates(text) for index in (parts, whole))

@@ -1,7 +1,5 @@
 """A large memory whose index was replaced, and what an index may return."""
 
-import re
-
 import large_memories
 import numpy as np
 import pytest
@@ -9,7 +7,6 @@ from large_memories import files_of, strong_network
 
 from keras_attention.losses import SupportingFactLoss
 from keras_attention.models import ClusterHash, LargeMemory, MemNN, WordHash
-from keras_attention.models.memory_networks import memory_files
 
 WORDS = 41
 FACTS = np.random.default_rng(0).integers(1, WORDS, (300, 4))
@@ -27,11 +24,11 @@ def same_answers(memory, expected, questions=QUESTIONS):
 class Own:
     """An index of one's own, which returns what it is given."""
 
-    def __init__(self, size, found=None):
-        self.size, self.found = size, found
+    def __init__(self, size, numbers=None):
+        self.size, self.numbers = size, numbers
 
     def candidates(self, words, query=None):
-        return self.found
+        return self.numbers
 
     def append(self, facts):
         self.size += len(facts)
@@ -76,55 +73,11 @@ def test_an_index_that_fails_to_grow_leaves_the_memory_as_it_was():
     assert memory.size == 300
     # An index that two memories share has grown with the other.
     hash_ = WordHash(FACTS)
-    one, other = (network().remember(FACTS, hash_) for _ in range(2))
-    one.append(FACTS[:7])
+    first, other = (network().remember(FACTS, hash_) for _ in range(2))
+    first.append(FACTS[:7])
     with pytest.raises(ValueError, match=r"index\.size=307, len\(facts\)=300"):
         other.append(FACTS[:7])
     assert other.size == 300
-
-
-@pytest.mark.parametrize("kind", ["word", "cluster"])
-def test_a_memory_and_its_hash_may_have_other_segments(tmp_path, kind):
-    """The sizes of the segments of facts, and of the hash."""
-    model, facts = network(), FACTS.copy()
-    facts[:180, 3] = 0  # the first segment is of shorter facts
-
-    def hash_of(facts):
-        if kind == "word":
-            return WordHash(facts, 0.15)
-        return ClusterHash(facts, model.word_vectors(), 5, 1.0)
-
-    for number, (first, hashed) in enumerate([(300, 250), (280, 300), (180, 270)]):
-        memory = model.remember(facts[:first, : 3 if first == 180 else 4])
-        memory.append(facts[first:])
-        index = hash_of(facts[:hashed])
-        index.append(facts[hashed:])
-        memory.index = index
-        memory.save(tmp_path / str(number))
-        again = LargeMemory.load(tmp_path / str(number), model)
-        assert again.size == again.index.size == 300
-        np.testing.assert_array_equal(again.sentences(np.arange(300)), facts)
-        for question in QUESTIONS:
-            np.testing.assert_array_equal(
-                again.index.candidates(question), index.candidates(question)
-            )
-        same_answers(again, memory)
-        again.append(facts[:9])
-        memory.append(facts[:9])
-        same_answers(LargeMemory.load(tmp_path / str(number), model), memory)
-
-
-def test_a_hash_of_fewer_facts_is_refused(tmp_path):
-    model, path = network(), tmp_path / "m"
-    model.remember(FACTS, WordHash(FACTS)).save(path)
-    manifest = path / "manifest.json"
-    text = manifest.read_text()
-    assert '"hashed": 300' in text
-    manifest.write_text(text.replace('"hashed": 300', '"hashed": 299'))
-    with pytest.raises(ValueError, match="its hash is one of 299 facts"):
-        LargeMemory.load(path, model, verify=False)
-    manifest.write_text(re.sub(r',\s*"hashed": 300', "", text))  # an older manifest
-    same_answers(LargeMemory.load(path, model), model.remember(FACTS, WordHash(FACTS)))
 
 
 def test_two_hops_with_one_candidate():
@@ -156,12 +109,12 @@ def test_empty_facts_are_no_candidates_of_an_index_either():
     whole = model.remember(facts)
     same = model.remember(facts, Own(300, np.arange(300)))
     same_answers(same, whole)
-    found = whole.answer(QUESTIONS).facts
-    assert ((found < 5) | (found >= 295)).all()
+    facts = whole.answer(QUESTIONS).facts
+    assert ((facts < 5) | (facts >= 295)).all()
 
 
 @pytest.mark.parametrize(
-    "found",
+    "numbers",
     [
         [5, 3],
         np.array([5, 3], "uint32"),
@@ -173,8 +126,8 @@ def test_empty_facts_are_no_candidates_of_an_index_either():
         [True],
     ],
 )
-def test_wrong_candidates_are_refused(found):
-    memory = network().remember(FACTS, Own(300, np.asarray(found)))
+def test_wrong_candidates_are_refused(numbers):
+    memory = network().remember(FACTS, Own(300, np.asarray(numbers)))
     with pytest.raises(
         ValueError, match=r"`index\.candidates` must return None or .* from 0 to 299"
     ):
@@ -198,18 +151,12 @@ def test_facts_without_words_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("folder", "file"),
-    [
-        ("segment-000001", "thesis.txt"),
-        ("segment-1", "facts.npy"),
-        ("segment-a", "facts.npy"),
-        ("segment-000001", "old/facts.npy"),
-        ("segment-000001.bak", "facts.npy"),
-    ],
+    "file",
+    ["thesis.txt", "memory.sqlite/thesis.txt", "memory.new/facts", "memory.sqlite.bak"],
 )
-def test_a_users_folders_are_kept(tmp_path, folder, file):
+def test_a_users_files_stay(tmp_path, file):
     path = tmp_path / "m"
-    mine = path / folder / file
+    mine = path / file
     mine.parent.mkdir(parents=True)
     mine.write_text("mine")
     for change in (
@@ -221,31 +168,14 @@ def test_a_users_folders_are_kept(tmp_path, folder, file):
         assert files_of(path) == {mine.relative_to(path): b"mine"}
 
 
-def test_a_users_folder_among_segments_is_kept(tmp_path):
-    """It came after the memory was opened."""
-    model, path = network(), tmp_path / "m"
-    model.remember(FACTS).save(path)
-    with memory_files.Change(path) as change:
-        (path / "segment-a").mkdir()
-        (path / "segment-000007").mkdir()
-        (path / "segment-000007" / "thesis.txt").write_text("mine")
-        name = change.segment().name
-        assert name == "segment-000008"
-        change.commit(memory_files.read_manifest(path))
-    assert {p.name for p in path.iterdir()} == {
-        *("manifest.json", "segment-000001", "segment-000007", "segment-a")
-    }
-
-
-def test_new_segments_are_on_the_disk_before_the_manifest(tmp_path, monkeypatch):
-    steps, path = [], tmp_path / "m"
-    done = memory_files.os.replace
-    monkeypatch.setattr(memory_files, "sync_folder", lambda f: steps.append(f.name))
-    monkeypatch.setattr(
-        memory_files.os, "replace", lambda *a: (steps.append("replace"), done(*a))
-    )
-    network().remember(FACTS).save(path)
-    assert steps == ["segment-000001", "m", "replace", "m"]
+def test_a_link_is_not_replaced(tmp_path):
+    path = tmp_path / "m"
+    path.mkdir()
+    (tmp_path / "mine").write_text("mine")
+    (path / "memory.sqlite").symlink_to(tmp_path / "mine")
+    with pytest.raises(ValueError, match="`path` must be a new folder or the folder"):
+        network().remember(FACTS).save(path)
+    assert (tmp_path / "mine").read_text() == "mine"
 
 
 @pytest.mark.slow_on("jax", "tensorflow")

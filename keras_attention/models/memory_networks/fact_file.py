@@ -1,0 +1,321 @@
+"""The SQLite file of a `LargeMemory`: its facts, and the lists of its hash.
+
+    about     a JSON text: the format, the model's sizes, the hash and its options
+    facts     the words of each chunk, 2¹⁶ consecutive facts
+    postings  the facts of a bucket in a chunk, as their places in the chunk;
+              id = bucket · 2¹⁶ + number of the chunk
+
+SQLite undoes a change that does not end, and lets one process write at a time.
+
+Shapes: n facts, L words.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import pathlib
+import sqlite3
+import weakref
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from keras_attention.models.memory_networks.hashes import HASHES, Hash
+
+FORMAT = "keras_attention.LargeMemory 3"
+NAME, NEW = "memory.sqlite", "memory.new"
+FILES = {NAME, NEW, f"{NAME}-journal"}  # of a folder
+BITS = 16
+CHUNK = 1 << BITS  # facts
+PLACE = CHUNK - 1  # the bits of a fact's number that tell its place in its chunk
+GROUP = 8 * CHUNK  # facts that are written and indexed at a time
+CACHE = 2**29  # words of facts in memory
+PAGES = 2**17  # KiB of the file in memory while it is built
+WAIT = 60  # seconds for another process that writes
+SCHEMA = [
+    "CREATE TABLE about (text TEXT)",
+    "CREATE TABLE facts (id INTEGER PRIMARY KEY, data BLOB, crc INTEGER, width)",
+    "CREATE TABLE postings (id INTEGER PRIMARY KEY, data BLOB, crc INTEGER)",
+]
+ADD_FACTS = "REPLACE INTO facts VALUES (?1, ?2, crc(?1, ?2), ?3)"
+ADD_POSTINGS = """
+    INSERT INTO postings VALUES (?1, ?2, crc(?1, ?2)) ON CONFLICT DO UPDATE SET
+        data = CAST(data || ?2 AS BLOB), crc = crc(?1, CAST(data || ?2 AS BLOB))"""
+LAST = "SELECT id, length(data), width FROM facts ORDER BY id DESC LIMIT 1"
+COUNTS = """SELECT COUNT(*), TOTAL(length(data) / (width * ?1)) FROM facts
+    WHERE length(data) % (width * ?1) = 0"""
+
+
+class FactFile:
+    """Facts in a SQLite file, and the lists of their hash.
+
+    Other processes may append to the file. `size` is the number of facts that it had
+    when it was opened, or after the last `append` of this object.
+
+    Args:
+        path: the file; ":memory:" for a database in memory.
+        vocabulary_size: the number of words, which determines their dtype.
+    """
+
+    def __init__(self, path: Any, vocabulary_size: int = 1) -> None:
+        self.path, self.dtype = os.fspath(path), narrowest(vocabulary_size)
+        self.size, self.width = 0, 0
+        self._chunks: dict[int, np.ndarray] = {}
+        self._counts: dict[int, float] = {}
+        # Before the file is opened: see `locked`.
+        self._status = os.stat(path) if os.path.exists(path) else None
+        self._db = sqlite3.connect(
+            path, timeout=WAIT, isolation_level=None, check_same_thread=False
+        )
+        self._db.create_function("crc", 2, checksum, deterministic=True)
+        self.close = weakref.finalize(self, self._db.close)
+
+    def build(
+        self, blocks: Iterable[np.ndarray], about: Any = None, index: Hash | None = None
+    ) -> None:
+        """Writes facts to a new file, which is of no use after an error."""
+        self._db.execute("PRAGMA journal_mode = OFF")
+        self._db.execute(f"PRAGMA cache_size = -{PAGES}")
+        self._db.execute("BEGIN")
+        for table in SCHEMA:
+            self._db.execute(table)
+        self._db.execute("INSERT INTO about VALUES (?)", [json.dumps(about)])
+        for group in grouped(blocks):
+            self._add(group, index)
+        self._db.execute("COMMIT")
+        self.size, self.width = self._last()
+
+    def append(self, facts: np.ndarray, index: Hash | None) -> None:
+        """Adds facts after the last one of the file, all of them or none.
+
+        Raises:
+            OSError: if the file cannot be written.
+            ValueError: if another file replaced it since it was opened.
+        """
+        with self.locked():
+            self._add(facts, index)
+            self._db.execute("COMMIT")
+        size, width = self._last()
+        self._counts.clear()
+        self._chunks.pop(self.size >> BITS, None)  # it may have been incomplete
+        if width != self.width:
+            self._chunks.clear()
+        self.size, self.width = size, width
+
+    @contextlib.contextmanager
+    def locked(self, journal: str = "DELETE") -> Iterator[None]:
+        """A transaction, while no other process writes; undone without a commit."""
+        try:
+            self._db.execute(f"PRAGMA journal_mode = {journal}")
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                status = self._status
+                if status and not os.path.samestat(os.stat(self.path), status):
+                    raise ValueError(
+                        f"The memory in {os.path.dirname(self.path)} was changed since "
+                        "it was opened: load it again."
+                    )
+                yield
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+        except sqlite3.DatabaseError as error:
+            raise OSError(f"{self.path} could not be written: {error}") from error
+
+    def _last(self) -> tuple[int, int]:
+        """Returns the number of facts in the file, and the words of the longest."""
+        chunk, length, width = self._db.execute(LAST).fetchone() or (0, 0, 0)
+        return chunk * CHUNK + length // (max(width, 1) * self.dtype.itemsize), width
+
+    def _add(self, facts: np.ndarray, index: Hash | None) -> None:
+        """Writes facts after the last one of the file, in a transaction."""
+        size, width = self._last()
+        width = max(width, facts.shape[1])
+        chunk, words = size >> BITS, padded(facts, width).astype(self.dtype)
+        if size & PLACE:
+            words = np.concatenate([padded(self._read(chunk), width), words])
+        parts = [words[n : n + CHUNK].tobytes() for n in range(0, len(words), CHUNK)]
+        rows = zip(itertools.count(chunk), parts, itertools.repeat(width))
+        self._db.executemany(ADD_FACTS, rows)
+        if index is not None:
+            pairs = index.pairs(facts, size)
+            ids, places = pairs >> BITS, (pairs & PLACE).astype("<u2")
+            starts = np.flatnonzero(np.diff(ids, prepend=-1))
+            data = (part.tobytes() for part in np.split(places, starts[1:]))
+            self._db.executemany(ADD_POSTINGS, zip(ids[starts].tolist(), data))
+
+    def _read(self, chunk: int) -> np.ndarray:
+        row = self._db.execute("SELECT data, width FROM facts WHERE id = ?", [chunk])
+        data, width = row.fetchone()
+        return np.frombuffer(data, self.dtype).reshape(-1, width)
+
+    def chunk(self, number: int) -> np.ndarray:
+        """Returns the facts of a chunk (n, L), which may be more than `size` tells."""
+        words = self._chunks.get(number)
+        if words is None:
+            if (len(self._chunks) + 1) * CHUNK * self.width > CACHE:
+                self._chunks.clear()
+            words = padded(self._read(number)[:, : self.width], self.width)
+            self._chunks[number] = words
+        return words
+
+    def rows(self, facts: np.ndarray) -> np.ndarray:
+        """Returns the words of the facts `facts` (n,): (n, L)."""
+        facts = np.asarray(facts, "int64")
+        words = np.empty((len(facts), self.width), self.dtype)
+        chunks, places = facts >> BITS, facts & PLACE
+        starts = np.flatnonzero(np.diff(chunks, prepend=-1))
+        numbers, ends = chunks[starts].tolist(), [*starts[1:].tolist(), len(facts)]
+        for number, start, stop in zip(numbers, starts.tolist(), ends):
+            here = slice(start, stop)  # "clip": without a copy of the rows
+            self.chunk(number).take(places[here], 0, words[here], "clip")
+        return words
+
+    def facts_of(self, bucket: int, most: float) -> np.ndarray:
+        """Returns the facts of a bucket, ascending; none for more than `most`."""
+        where = "FROM postings WHERE id BETWEEN ? AND ? ORDER BY id"
+        first = bucket << 32 - BITS
+        span = first, first | self.size - 1 >> BITS
+        if bucket not in self._counts:  # SQLite does not read the lists for this
+            count = self._db.execute(f"SELECT TOTAL(length(data)) / 2 {where}", span)
+            self._counts[bucket] = count.fetchone()[0]
+        if self._counts[bucket] > most + CHUNK:
+            return np.zeros(0, "uint32")
+        rows = self._db.execute(f"SELECT id, data {where}", span).fetchall()
+        places = np.frombuffer(b"".join([data for _, data in rows]), "<u2")
+        chunks = np.array([number - first for number, _ in rows], "uint32")
+        lengths = [len(data) // 2 for _, data in rows]
+        facts = np.repeat(chunks << np.uint32(BITS), lengths) | places
+        facts = facts[: np.searchsorted(facts, self.size)]
+        return facts if len(facts) <= most else facts[:0]
+
+    def read(self, verify: bool) -> tuple[dict[str, Any], Hash | None]:
+        """Checks the file; returns what it tells about the memory, and the hash."""
+        tables = [sql for (sql,) in self._db.execute("SELECT sql FROM sqlite_master")]
+        if tables != SCHEMA:
+            raise ValueError("it has other tables")
+        about = json.loads(self._db.execute("SELECT text FROM about").fetchone()[0])
+        if about["format"] != FORMAT:
+            raise ValueError(f"its format is {about['format']!r}")
+        self.dtype = narrowest(about["sizes"]["vocabulary_size"])
+        self.size, self.width = self._last()
+        counts = self._db.execute(COUNTS, [self.dtype.itemsize]).fetchone()
+        if not self.size or counts != ((self.size - 1 >> BITS) + 1, self.size):
+            raise ValueError("it holds no fact, or is damaged: it lacks facts")
+        for name in ("facts", "postings") if verify else ():
+            wrong = f"SELECT COUNT(*) FROM {name} WHERE crc IS NOT crc(id, data)"
+            if self._db.execute(wrong).fetchone()[0]:
+                raise ValueError(f"its {name} have another checksum: it is damaged")
+        state = verify and self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if state and state != "ok":
+            raise ValueError(f"it is damaged: {state}")
+        name = about["hash"]
+        return about, name and HASHES[name].restored(self, about["options"])
+
+
+def write(
+    path: str | os.PathLike[str],
+    about: dict[str, Any],
+    blocks: Iterable[np.ndarray],
+    index: Hash | None,
+) -> None:
+    """Writes a memory to a folder, and replaces the one in it at the end.
+
+    Raises:
+        OSError: if the file cannot be written.
+        ValueError: if `path` is a file, or a folder with other files.
+    """
+    folder = pathlib.Path(path)
+    is_new = not folder.exists()
+    if not is_new and not (folder.is_dir() and all(map(is_own, folder.iterdir()))):
+        raise ValueError(
+            "`path` must be a new folder or the folder of a saved memory, without "
+            f"other files. Received: path={os.fspath(path)!r}"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    file, new_file = folder / NAME, folder / NEW
+    file.touch()
+    old = FactFile(file)
+    try:
+        # Nobody appends to the old file, or writes a new one. A journal on the disk
+        # would be taken for one of the new file.
+        with old.locked("MEMORY"):
+            new_file.unlink(missing_ok=True)
+            new = FactFile(new_file, about["sizes"]["vocabulary_size"])
+            try:
+                new.build(blocks, about, index)
+            finally:
+                new.close()
+            if not new.size:
+                raise ValueError("`facts` must hold at least one. Received: none")
+            os.replace(new_file, file)
+            if hasattr(os, "O_DIRECTORY"):  # wait until the disk has the name
+                descriptor = os.open(folder, os.O_DIRECTORY)
+                os.fsync(descriptor)
+                os.close(descriptor)
+    finally:
+        old.close()
+        new_file.unlink(missing_ok=True)
+        if not file.stat().st_size:
+            file.unlink()
+        if is_new and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def opened(
+    path: str | os.PathLike[str], verify: bool
+) -> tuple[FactFile, dict[str, Any], Hash | None]:
+    """Opens the file of a folder; see `FactFile.read`.
+
+    Raises:
+        OSError: if there is no such folder.
+        ValueError: if this is not a saved memory, or it is damaged.
+    """
+    file = pathlib.Path(path) / NAME
+    os.stat(path)
+    try:
+        if not file.is_file() or file.is_symlink():
+            raise ValueError(f"it is no folder with a file {NAME}")
+        with file.open("rb"):
+            facts = FactFile(file)
+        return facts, *facts.read(verify)
+    except (KeyError, TypeError, ValueError, sqlite3.Error) as error:
+        raise ValueError(f"{path} is not a saved memory: {error}") from error
+
+
+def is_own(file: pathlib.Path) -> bool:
+    """Whether `write` may replace or delete a file of the folder."""
+    return file.name in FILES and file.is_file() and not file.is_symlink()
+
+
+def narrowest(vocabulary_size: int) -> np.dtype:
+    """Returns the smallest unsigned dtype that holds all words."""
+    return np.min_scalar_type(vocabulary_size - 1).newbyteorder("<")
+
+
+def checksum(number: int, data: bytes) -> int:
+    """Returns the CRC-32 of the number and the data of a row."""
+    return zlib.crc32(data, zlib.crc32(b"%d" % number))
+
+
+def padded(facts: np.ndarray, width: int) -> np.ndarray:
+    """Returns facts of `width` words; 0 is padding."""
+    return np.pad(facts, ((0, 0), (0, width - facts.shape[1])))
+
+
+def grouped(blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    """Joins blocks of facts, of several lengths, to fewer ones."""
+    parts: list[np.ndarray] = []
+    for block in itertools.chain(blocks, [None]):
+        if block is not None:
+            parts.append(block)
+        count = sum(map(len, parts))
+        if count >= GROUP or (count and block is None):
+            width = max(part.shape[1] for part in parts)
+            yield np.concatenate([padded(part, width) for part in parts])
+            parts = []
