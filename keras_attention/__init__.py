@@ -17,7 +17,7 @@ from keras_attention import (  # noqa: E402
     schedules,
 )
 from keras_attention.layers import record_attention, with_attention  # noqa: E402
-from keras_attention.models.base import replayed  # noqa: E402
+from keras_attention.models.base import recorded  # noqa: E402
 
 __all__ = [
     "__version__",
@@ -28,7 +28,7 @@ __all__ = [
     "models",
     "ops",
     "record_attention",
-    "replayed",
+    "recorded",
     "samplers",
     "schedules",
     "with_attention",

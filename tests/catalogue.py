@@ -752,7 +752,7 @@ ROWS += [
     _memory_hop("memory_hop_null", slots=7),
     _memn2n("memn2n"),
     WrappedRow(
-        "recorded_model", models.ReplayedModel, {"model": _memory_network}, **_STORY
+        "recorded_model", models.RecordedModel, {"model": _memory_network}, **_STORY
     ),
     _memn2n(
         "memn2n_layer_wise",

@@ -1,6 +1,6 @@
 """Models: `keras.Model` subclasses put together from layers."""
 
-from keras_attention.models.base import CandidateIndex, ReplayedModel, VectorIndex
+from keras_attention.models.base import CandidateIndex, RecordedModel, VectorIndex
 from keras_attention.models.external_memory import DNCNetwork
 from keras_attention.models.factorization import (
     AttentiveFactorization,
@@ -50,7 +50,7 @@ __all__ = [
     "MatrixFactorization",
     "MemN2N",
     "MemNN",
-    "ReplayedModel",
+    "RecordedModel",
     "Seq2Seq",
     "SkipGram",
     "Trajectory",

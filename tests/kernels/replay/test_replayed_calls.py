@@ -115,7 +115,7 @@ def test_each_row(row):
     training = sum(map(ord, row.name)) % 2 == 0 and row.name not in NO_TRAINING
     keras.utils.set_random_seed(0)
     made = row.make()
-    fast = keras_attention.replayed(made)
+    fast = keras_attention.recorded(made)
     more = {"training": training} if kernels.takes_training(made) else {}
     for seed in (0, 0, 0, 1):
         inputs = row.inputs(np.random.default_rng(seed))
@@ -152,7 +152,7 @@ def test_gradients_of_inputs_and_of_one_tensor_given_twice():
     layer = MultiHeadAttention(2, 3)
     x, y = wave(B, T, D).requires_grad_(), wave(B, S, D, start=9).requires_grad_()
     layer(x, y)
-    fast = warmed(keras_attention.replayed(layer), x, y)
+    fast = warmed(keras_attention.recorded(layer), x, y)
     warmed(fast, x, x)
     assert replays(fast) == 2
     assert_same(gradients(layer(x, y), [x, y]), gradients(fast(x, y), [x, y]), 1e-6)
@@ -162,7 +162,7 @@ def test_gradients_of_inputs_and_of_one_tensor_given_twice():
 def test_a_weight_that_no_used_output_depends_on_has_no_gradient():
     x = keras.Input((D,))
     model = keras.Model(x, [layers.Dense(2)(x), layers.Dense(3)(x)])
-    fast = warmed(keras_attention.replayed(model), wave(B, D))
+    fast = warmed(keras_attention.recorded(model), wave(B, D))
     weights = [v.value for v in model.trainable_variables]
     first, _ = fast(wave(B, D))
     found = torch.autograd.grad(first.sum(), weights, allow_unused=True)
@@ -172,7 +172,7 @@ def test_a_weight_that_no_used_output_depends_on_has_no_gradient():
 def test_modes_have_their_own_traces():
     model = keras.Sequential([layers.Dense(U), layers.Dropout(0.5)])
     model(wave(B, D))
-    fast = warmed(keras_attention.replayed(model), wave(B, D), training=True)
+    fast = warmed(keras_attention.recorded(model), wave(B, D), training=True)
     with torch.no_grad():
         warmed(fast, wave(B, D), training=False)
         assert not fast(wave(B, D), training=False).requires_grad
@@ -187,7 +187,7 @@ def test_modes_have_their_own_traces():
 
 def test_other_shapes_strides_and_dtypes():
     model = dense_model()
-    fast = warmed(keras_attention.replayed(model), wave(B, D))
+    fast = warmed(keras_attention.recorded(model), wave(B, D))
     for x in (wave(S, D), wave(D, B).T, wave(B, 2 * D)[:, ::2], wave(B, D).double()):
         for _ in range(3):
             assert_same(fast(x), model(x))
@@ -200,7 +200,7 @@ class TestNeverStale:
 
     def changed(self, change, model=None, **more):
         model = dense_model() if model is None else model
-        fast = warmed(keras_attention.replayed(model), wave(B, D), **more)
+        fast = warmed(keras_attention.recorded(model), wave(B, D), **more)
         assert replays(fast) == 1
         before = fast(wave(B, D), **more)
         change(model)
@@ -257,7 +257,7 @@ class TestNeverStale:
 
     def test_dtype_policy(self):
         model = dense_model()
-        fast = warmed(keras_attention.replayed(model), wave(B, D))
+        fast = warmed(keras_attention.recorded(model), wave(B, D))
         model.layers[1].dtype_policy = keras.DTypePolicy("mixed_bfloat16")
         assert fast(wave(B, D)).dtype == torch.bfloat16
 
@@ -284,7 +284,7 @@ class TestNeverStale:
 
     def test_frozen(self):
         model = dense_model()
-        fast = warmed(keras_attention.replayed(model), wave(B, D))
+        fast = warmed(keras_attention.recorded(model), wave(B, D))
         model.layers[0].trainable = False
         for _ in range(3):
             fast(wave(B, D)).sum().backward()
@@ -293,14 +293,14 @@ class TestNeverStale:
 
     def test_changed_before_the_gradient(self):
         model = dense_model()
-        fast = warmed(keras_attention.replayed(model), wave(B, D))
+        fast = warmed(keras_attention.recorded(model), wave(B, D))
         loss = fast(wave(B, D)).sum()
         model.layers[1].kernel.assign(wave(U, D))
         with pytest.raises(RuntimeError, match="weights that were changed in place"):
             loss.backward()
 
     def test_second_derivative(self):
-        fast = warmed(keras_attention.replayed(dense_model()), wave(B, D))
+        fast = warmed(keras_attention.recorded(dense_model()), wave(B, D))
         x = wave(B, D).requires_grad_()
         warmed(fast, x)
         with pytest.raises(RuntimeError, match="no second derivatives"):
@@ -352,7 +352,7 @@ def mutated(layer, x):
     ],
 )
 def test_refused_calls_run_as_usual(function, reason):
-    fast = keras_attention.replayed(Refused(function))
+    fast = keras_attention.recorded(Refused(function))
     plain = Refused(function)
     for start in (0, 0, 3, 1, 5):
         x = wave(B, D, start=start)
@@ -363,7 +363,7 @@ def test_refused_calls_run_as_usual(function, reason):
 
 def test_a_tensor_from_elsewhere_is_refused():
     held = {"x": wave(B, D)}
-    fast = keras_attention.replayed(Refused(lambda layer, x: x + held["x"]))
+    fast = keras_attention.recorded(Refused(lambda layer, x: x + held["x"]))
     for start in (0, 1, 2, 3):
         held["x"] = wave(B, D, start=start)
         assert_same(fast(wave(B, D)), wave(B, D) + held["x"])
@@ -372,14 +372,14 @@ def test_a_tensor_from_elsewhere_is_refused():
 
 def test_too_many_operations(monkeypatch):
     monkeypatch.setattr("keras_attention.kernels.replay.torch_trace.MOST_OPERATIONS", 9)
-    fast = warmed(keras_attention.replayed(Refused(lambda _, x: sum([x] * 9))), wave(2))
+    fast = warmed(keras_attention.recorded(Refused(lambda _, x: sum([x] * 9))), wave(2))
     assert fast.refusals == ["more than 9 operations"]
 
 
 class TestRandomNumbers:
     def test_dropout_without_a_seed_continues_the_same_stream(self):
         model = keras.Sequential([layers.Dropout(0.5), layers.Dense(D)])
-        fast = warmed(keras_attention.replayed(model), wave(B, D), training=True)
+        fast = warmed(keras_attention.recorded(model), wave(B, D), training=True)
         outputs = []
         for called in (model, fast):
             torch.manual_seed(3)
@@ -401,7 +401,7 @@ class TestRandomNumbers:
         given = (x,) if isinstance(one, MemoryAge) else (x, x)
         one(*given, training=True), other(*given, training=True)
         other.set_weights(one.get_weights())
-        fast = keras_attention.replayed(one)
+        fast = keras_attention.recorded(one)
         found = [fast(*given, training=True) for _ in range(6)]
         assert replays(fast) == 1
         expected = [other(*given, training=True) for _ in range(6)]
@@ -425,7 +425,7 @@ class Decides(layers.Layer):
 
 def test_a_replay_that_ends_draws_no_numbers():
     outputs = []
-    for layer in (Decides(), keras_attention.replayed(Decides())):
+    for layer in (Decides(), keras_attention.recorded(Decides())):
         torch.manual_seed(0)
         signs = (1.0, 1.0, 1.0, 1.0, -1.0, 1.0, -1.0, 1.0)
         outputs.append([layer(torch.full((1, 1), sign)) for sign in signs])
@@ -451,7 +451,7 @@ def split_by_keras():
 def test_batches_of_one_tensor_begin_at_other_places(make):
     whole = wave(10, 6)
     plain = make()
-    fast = keras_attention.replayed(plain)
+    fast = keras_attention.recorded(plain)
     for start in range(0, 10, 2):
         x = whole[start : start + 2]
         assert_same(fast(x), plain(x))
@@ -461,7 +461,7 @@ def test_batches_of_one_tensor_begin_at_other_places(make):
 def test_a_loss_that_a_layer_adds_counts_at_each_step():
     dense = layers.Dense(U, activity_regularizer="l2")
     model = keras.Sequential([dense, layers.Dense(1)])
-    fast = keras_attention.replayed(model)
+    fast = keras_attention.recorded(model)
     fast.compile(keras.optimizers.SGD(0.0), "mse")
     x, y = wave(B, D).numpy(), wave(B, 1).numpy()
     losses = [float(fast.train_on_batch(x, y)) for _ in range(4)]
@@ -475,7 +475,7 @@ class Signed(layers.Layer):
 
 
 def test_the_sign_of_zero_is_part_of_a_signature():
-    fast = warmed(keras_attention.replayed(Signed()), wave(B, D), factor=0.0)
+    fast = warmed(keras_attention.recorded(Signed()), wave(B, D), factor=0.0)
     assert_same(fast(wave(B, D), factor=-0.0), -wave(B, D))
 
 
@@ -484,7 +484,7 @@ def test_decisions_are_made_again_at_each_call():
     layer = BahdanauAttention(U)
     x = wave(B, T, D)
     layer(x, x)
-    fast = warmed(keras_attention.replayed(layer), x, x)
+    fast = warmed(keras_attention.recorded(layer), x, x)
     assert replays(fast) == 1
     for scale in (1.0, 1e3, 1e6, 1.0):
         assert_same(fast(scale * x, scale * x), layer(scale * x, scale * x), 1e-6)
@@ -492,7 +492,7 @@ def test_decisions_are_made_again_at_each_call():
 
 def test_statistics_of_batch_normalization():
     one, other = layers.BatchNormalization(), layers.BatchNormalization()
-    fast = keras_attention.replayed(one)
+    fast = keras_attention.recorded(one)
     for start in range(5):
         x = wave(B, D, start=start)
         assert_same(fast(x, training=True), other(x, training=True))
@@ -505,7 +505,7 @@ def test_masks_are_passed_on():
     x = keras.Input((None,), dtype="int32")
     model = keras.Model(x, layers.LSTM(T, return_sequences=True)(embedding(x)))
     tokens = torch.as_tensor([[1, 2, 0], [3, 0, 0]])
-    fast = warmed(keras_attention.replayed(model), tokens)
+    fast = warmed(keras_attention.recorded(model), tokens)
     tokens = torch.as_tensor([[1, 0, 0], [3, 4, 5]])
     expected, found = model(tokens), fast(tokens)
     assert_same(expected, found, 1e-6)
@@ -513,7 +513,7 @@ def test_masks_are_passed_on():
     attention = MultiHeadAttention(2, 3)
     y = embedding(tokens)
     attention(y, y)
-    fast = warmed(keras_attention.replayed(attention), y, y)
+    fast = warmed(keras_attention.recorded(attention), y, y)
     other = embedding(torch.as_tensor([[7, 8, 9], [0, 0, 0]]))
     assert_same(fast(other, other), attention(other, other), 1e-6)
     assert replays(fast) == 1
@@ -523,7 +523,7 @@ def test_attention_is_recorded_by_its_own_context():
     layer = MultiHeadAttention(2, 3, name="attention")
     x = wave(B, T, D)
     layer(x, x)
-    fast = warmed(keras_attention.replayed(layer), x, x)
+    fast = warmed(keras_attention.recorded(layer), x, x)
     with keras_attention.record_attention() as maps:
         fast(x, x)
     (weights,) = maps.values()
@@ -531,7 +531,7 @@ def test_attention_is_recorded_by_its_own_context():
 
 
 def test_inside_other_models_and_compiled_functions():
-    inner = keras_attention.replayed(dense_model())
+    inner = keras_attention.recorded(dense_model())
     x = keras.Input((D,))
     outer = keras.Model(x, layers.Dense(1)(inner(x)))
     expected = outer.layers[-1](inner.model(wave(B, D)))
@@ -544,7 +544,7 @@ def test_inside_other_models_and_compiled_functions():
 
 def test_threads():
     model = dense_model()
-    fast = warmed(keras_attention.replayed(model), wave(B, D))
+    fast = warmed(keras_attention.recorded(model), wave(B, D))
     found = {}
 
     def run(start):
@@ -563,7 +563,7 @@ def test_threads():
 def test_a_trace_is_dropped_less_and_less_often():
     """A callback that sets an attribute at each step must not trace at each step."""
     model = dense_model()
-    fast = warmed(keras_attention.replayed(model), wave(B, D))
+    fast = warmed(keras_attention.recorded(model), wave(B, D))
     (calls,) = fast._replayer._signatures.values()
     programs = {id(calls.trace): calls.trace}
     for step in range(20):
@@ -575,7 +575,7 @@ def test_a_trace_is_dropped_less_and_less_often():
 
 def test_nothing_holds_the_model_back():
     model = dense_model()
-    fast = warmed(keras_attention.replayed(model), wave(B, D))
+    fast = warmed(keras_attention.recorded(model), wave(B, D))
     del model
     found = weakref.ref(fast)
     del fast
@@ -588,7 +588,7 @@ def test_ids_of_sublayers_are_checked_at_each_replay():
     model = keras.Model(x, SentenceEncoder(U, D)(x))
     tokens = torch.as_tensor([[1, 2, 0], [3, 0, 0]])
     model(tokens)
-    fast = warmed(keras_attention.replayed(model), tokens)
+    fast = warmed(keras_attention.recorded(model), tokens)
     assert replays(fast) == 1
     for wrong in (-7, U):
         with pytest.raises(ValueError, match="must hold ids"):

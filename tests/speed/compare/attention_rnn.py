@@ -26,7 +26,7 @@ RATE, FLOAT, GATES = 0.01, 4, 4
 TOLERANCE = 1e-4
 SIZES = {"B": 32, "T": 30, "S": 30, "U": 128}
 PEER, CELL = "keras.layers.RNN", "cell alone"
-NOT_REPLAYED = "ours, not replayed"  # on torch, ours is `keras_attention.replayed`
+NOT_REPLAYED = "ours, not replayed"  # on torch, ours is `keras_attention.recorded`
 COMPILERS = {
     "graph": ("tensorflow",),
     "xla": ("tensorflow",),

@@ -34,7 +34,7 @@ SLOTS = {**SIZES, "T": 16, "M": 4096, "K": 8}
 FEW = 256  # slots in a quick run
 DECIDED = 4.0  # added to the logits of the write gates, so that the gates become 0.98
 PLAIN, PACKAGE, UNLINKED = "torch, plain", "dnc", "links=False"
-NOT_REPLAYED = "ours, not replayed"  # on torch, ours is `keras_attention.replayed`
+NOT_REPLAYED = "ours, not replayed"  # on torch, ours is `keras_attention.recorded`
 COMPILERS = {
     "graph": ("tensorflow",),
     "xla": ("tensorflow",),

@@ -29,7 +29,7 @@ from speed.harness import (
 SIZES = {"B": 2, "H": 8, "D": 512}
 TINY = {"B": 1, "H": 8, "D": 64, "T": 16}
 NOT_REPLAYED = (
-    "ours, not replayed"  # tiny, on torch: ours is `keras_attention.replayed`
+    "ours, not replayed"  # tiny, on torch: ours is `keras_attention.recorded`
 )
 EXTRAS = ("none", "padding", "causal", "dropout", "training")
 RATE = 0.1  # of dropout
@@ -168,7 +168,7 @@ def _layers(sizes: dict[str, Any], shape: tuple, backend: str) -> dict[str, Any]
     theirs.set_weights(ours.get_weights())
     if backend == "torch" and width == TINY["D"]:
         layers[NOT_REPLAYED] = ours
-        layers["ours"] = keras_attention.replayed(ours)
+        layers["ours"] = keras_attention.recorded(ours)
     return layers
 
 

@@ -24,7 +24,7 @@ class TrainingStep:
         backend: "jax", "tensorflow" or "torch".
         call: "train_function", the compiled step on tensors; or "train_on_batch", which
             adds Keras' processing of NumPy arrays.
-        replayed: whether to train `keras_attention.replayed(model)` instead, which has
+        replayed: whether to train `keras_attention.recorded(model)` instead, which has
             the same weights.
     """
 
@@ -46,7 +46,7 @@ class TrainingStep:
             optimizer = keras.optimizers.deserialize(
                 keras.optimizers.serialize(model.optimizer)
             )
-            model = keras_attention.replayed(model)
+            model = keras_attention.recorded(model)
             model.compile(optimizer, self.model.loss)
         self.inputs, self.targets = inputs, targets
         weights = [array_of(weight) for weight in model.weights]

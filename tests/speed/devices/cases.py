@@ -18,7 +18,7 @@ import numpy as np
 
 from keras_attention import layers, models
 from keras_attention.losses import SupportingFactLoss
-from keras_attention.models.base import replayed
+from keras_attention.models.base import recorded
 
 B, M, L, T, S, WORDS, TARGETS = 16, 6, 4, 5, 7, 36, 27
 Arrays = Any
@@ -143,7 +143,7 @@ def _word_network() -> keras.Model:
 
 
 def _replayed() -> keras.Model:
-    return replayed(models.MemN2N(WORDS, 16, memory_size=8))
+    return recorded(models.MemN2N(WORDS, 16, memory_size=8))
 
 
 def _own_model() -> keras.Model:
@@ -173,7 +173,7 @@ CASES: dict[str, Case] = {
     "MemN2N, layer-wise": Case(
         partial(models.MemN2N, WORDS, 16, memory_size=8, tying="layer_wise"), _story
     ),
-    "ReplayedModel": Case(_replayed, _story),
+    "RecordedModel": Case(_replayed, _story),
     "KeyValueMemNN": Case(
         partial(models.KeyValueMemNN, WORDS, 8, 16, hops=2, memory_size=M), _triples
     ),

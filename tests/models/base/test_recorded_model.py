@@ -1,4 +1,4 @@
-"""`replayed(model)` on every backend, and the models' own replays on torch."""
+"""`recorded(model)` on every backend, and the models' own replays on torch."""
 
 import keras
 import numpy as np
@@ -10,7 +10,7 @@ import keras_attention
 from keras_attention import kernels
 from keras_attention.models import MemN2N, SkipGram
 from keras_attention.models.base import configured_model
-from keras_attention.models.base.replayed_model import ReplayedModel
+from keras_attention.models.base.recorded_model import RecordedModel
 
 B, D, M, L, V = 3, 5, 4, 6, 17
 
@@ -38,7 +38,7 @@ def test_fit_and_predict_as_the_model_itself():
         pytest.skip("the numpy backend does not train")
     inputs, answers = stories()
     one, other = network(), network()
-    fast = keras_attention.replayed(other)
+    fast = keras_attention.recorded(other)
     fast.compile(keras.optimizers.Adam(0.01), one.loss)
     losses = [
         model.fit(inputs, answers, batch_size=4, epochs=3, shuffle=False, verbose=0)
@@ -57,18 +57,18 @@ def test_fit_and_predict_as_the_model_itself():
 def test_saved_and_loaded(tmp_path):
     x = np.ones((B, D), "float32")
     model = keras.Sequential([layers.Dense(4), layers.Dense(2)])
-    fast = keras_attention.replayed(model)
+    fast = keras_attention.recorded(model)
     expected = fast(x)
     fast.save(tmp_path / "fast.keras")
     loaded = keras.saving.load_model(tmp_path / "fast.keras")
-    assert type(loaded) is ReplayedModel
+    assert type(loaded) is RecordedModel
     found, expected = map(ops.convert_to_numpy, (loaded(x), expected))
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_not_a_layer():
     with pytest.raises(TypeError, match="`model` must be a Keras model or layer"):
-        keras_attention.replayed(lambda x: x)
+        keras_attention.recorded(lambda x: x)
 
 
 def trained(eager, **more):
@@ -151,7 +151,7 @@ def test_the_mask_passes_in_a_functional_model():
     words = keras.Input((None,), dtype="int32")
     x = layers.Embedding(V, D, mask_zero=True)(words)
     part, models = layers.Dense(D), []
-    for one in (part, keras_attention.replayed(part)):
+    for one in (part, keras_attention.recorded(part)):
         y = one(x)
         assert kernels.carried_mask(y) is not None
         models.append(keras.Model(words, layers.GlobalAveragePooling1D()(y)))
@@ -172,7 +172,7 @@ class Scaled(layers.Layer):
 
 def test_an_item_of_a_list_or_dict_counts():
     layer, x = Scaled(), np.ones((B, D), "float32")
-    fast = keras_attention.replayed(layer)
+    fast = keras_attention.recorded(layer)
     for factor, traces in ((1.0, 0), (1.0, 1), (1.0, 1), (3.0, 0), (3.0, 0)):
         layer.settings[0]["factor"] = factor
         np.testing.assert_array_equal(ops.convert_to_numpy(fast(x)), factor * x)
@@ -189,7 +189,7 @@ def test_run_eagerly_replays_nothing():
             calls.append(1)
             return super().call(x)
 
-    fast = keras_attention.replayed(Counted(1))
+    fast = keras_attention.recorded(Counted(1))
     x = np.ones((8, D), "float32")
     fast.compile("sgd", "mse", run_eagerly=True)
     fast.fit(x, x[:, :1], batch_size=2, epochs=3, verbose=0)
@@ -205,7 +205,7 @@ def test_an_overridden_step_is_refused():
         def compute_metrics(self, *args, **kwargs):
             return {}
 
-    fast = keras_attention.replayed(Own([layers.Dense(1)]))
+    fast = keras_attention.recorded(Own([layers.Dense(1)]))
     with pytest.raises(ValueError, match=r"override `train_step`.*Received: a Own"):
         fast.compile("sgd", "mse")
     Own.train_step = keras.Model.train_step
@@ -218,7 +218,7 @@ def test_an_overridden_step_is_refused():
 def test_export_is_that_of_the_model(monkeypatch):
     model, given = keras.Sequential([layers.Dense(1)]), []
     monkeypatch.setattr(model, "export", lambda *args, **more: given.append(args))
-    keras_attention.replayed(model).export("path")
+    keras_attention.recorded(model).export("path")
     assert given == [("path",)]
 
 
@@ -228,14 +228,14 @@ def test_the_precision_is_that_of_the_model():
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_bfloat16")
     try:
-        fast = keras_attention.replayed(layer)
+        fast = keras_attention.recorded(layer)
     finally:
         keras.config.set_dtype_policy(before)
     np.testing.assert_array_equal(ops.convert_to_numpy(fast(x)), expected)
 
 
 def test_the_model_cannot_be_replaced():
-    fast = keras_attention.replayed(layers.Dense(4))
+    fast = keras_attention.recorded(layers.Dense(4))
     with pytest.raises(AttributeError, match=r"`model` cannot be replaced.*Received"):
         fast.model = layers.Dense(3)
 

@@ -15,10 +15,10 @@ _STEPS = ("train_step", "test_step", "predict_step", "compute_loss")
 
 
 @export
-class ReplayedModel(keras.Model):
+class RecordedModel(keras.Model):
     """Calls a model or layer, and replays traced calls of it on torch.
 
-    See `replayed`, which makes it.
+    See `recorded`, which makes it.
 
     Args:
         model: a Keras model or layer.
@@ -30,7 +30,7 @@ class ReplayedModel(keras.Model):
                 "`model` must be a Keras model or layer. "
                 f"Received: model={model!r} of type {type(model).__name__}"
             )
-        arguments = {"name": f"replayed_{model.name}", "dtype": model.dtype_policy}
+        arguments = {"name": f"recorded_{model.name}", "dtype": model.dtype_policy}
         super().__init__(**{**arguments, **kwargs})
         self.model = model
         self.supports_masking = True
@@ -42,7 +42,7 @@ class ReplayedModel(keras.Model):
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "model" and getattr(self, "_replayer", None) is not None:
             raise AttributeError(
-                "`model` cannot be replaced; call `keras_attention.replayed` with the "
+                "`model` cannot be replaced; call `keras_attention.recorded` with the "
                 f"other model. Received: model={value!r}"
             )
         super().__setattr__(name, value)
@@ -119,7 +119,7 @@ class ReplayedModel(keras.Model):
         return cls(model, **config)
 
 
-def replayed(model: keras.layers.Layer) -> ReplayedModel:
+def recorded(model: keras.layers.Layer) -> RecordedModel:
     """Returns a model that replays traced calls of a Keras model or layer on torch.
 
     Small Keras models on torch spend most of a step in Python. The returned model has
@@ -151,14 +151,14 @@ def replayed(model: keras.layers.Layer) -> ReplayedModel:
     model, the returned model only calls the original one. The models of this package
     replay the steps of their own `fit`, `evaluate` and `predict`.
 
-    Set attributes, find layers and save weights on `replayed(model).model`, which is
+    Set attributes, find layers and save weights on `recorded(model).model`, which is
     the original; `export` exports it.
 
     Args:
         model: a Keras model or layer.
 
     Returns:
-        A `ReplayedModel`. Its attribute `model` is the original.
+        A `RecordedModel`. Its attribute `model` is the original.
 
     Raises:
         TypeError: if `model` is not a Keras layer.
@@ -173,9 +173,9 @@ def replayed(model: keras.layers.Layer) -> ReplayedModel:
     >>> import numpy as np
     >>> import keras_attention
     >>> model = keras.Sequential([keras.layers.Dense(3), keras.layers.Dense(1)])
-    >>> fast = keras_attention.replayed(model)
+    >>> fast = keras_attention.recorded(model)
     >>> x = np.ones((2, 5), "float32")
     >>> bool(np.allclose(fast.predict(x, verbose=0), model.predict(x, verbose=0)))
     True
     """
-    return ReplayedModel(model)
+    return RecordedModel(model)
