@@ -24,11 +24,11 @@ from keras_attention.layers.base.checked import (
     check_call,
     check_inputs,
     check_order,
+    check_usable,
     fold_masks,
     merge_masks_of_heads,
     with_time,
 )
-from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.hopfield import energies, from_multi_head
