@@ -308,7 +308,8 @@ class Hopfield(AttentionLayer):
         if bias is None and energies.is_recording_energies():
             energies.record(self, state, key, mask, causal)
         sharpness = self._sharpness(state.dtype)
-        scale, shared = self.key_dim**-0.5, {"bias": bias, "is_causal": causal}
+        scale = self.key_dim**-0.5
+        shared: dict[str, Any] = {"bias": bias, "is_causal": causal}
 
         def update(state: Tensor) -> Tensor:
             # ξ ← Kᵀ softmax(β K ξ)

@@ -230,7 +230,9 @@ class AttentionRNN(Configured, keras.layers.Layer):
             sequence["random"] = time_swapped(random)
 
         def step(state: State, now: dict[str, Any]) -> tuple[State, Any]:
-            x, outputs = now["inputs"], None
+            new: State
+            outputs: Any
+            x = now["inputs"]
             if at_once:
                 output, cell = step_cell(self.cell, [x], state.cell, training)
                 new, outputs = state._replace(cell=cell), (output, output_of(cell))
