@@ -372,14 +372,17 @@ def numbers(*shape):
 
 
 def eager_calls():
-    """Calls with T = 5: how many functions and files of the package each may enter."""
-    x, memory = numbers(2, 5, 7), numbers(2, 5, 8)
+    """Calls of layers: how many functions and files of the package each may enter."""
+    x, memory, step = numbers(2, 5, 7), numbers(2, 5, 8), numbers(2, 1, 7)
     layers = keras_attention.layers
+    cell, attention = keras.layers.GRUCell(6), layers.BahdanauAttention(8)
+    rnn = layers.AttentionRNN(cell, attention, return_sequences=True)
     for name, functions, files, layer, given in (
         ("multi_head", 16, 7, layers.MultiHeadAttention(2, 4), (x, memory)),
         ("bahdanau", 16, 8, layers.BahdanauAttention(8), (x, memory)),
         ("hopfield", 20, 8, layers.Hopfield(2, 4), (x, memory)),
         ("memory_hop", 18, 7, layers.MemoryHop(), (memory, memory)),
+        ("attention_rnn", 44, 15, rnn, (step, memory)),  # torch enters each step anew
     ):
         yield pytest.param(functions, files, layer, given, id=name)
     dnc = layers.DNC(layers.DNCCell(keras.layers.LSTMCell(8), 16, 4))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any
 
 import keras
@@ -20,9 +21,8 @@ Tensor = Any
 EXPORTERS = keras.export.ExportArchive.__module__.rpartition(".")[0]
 
 
-def takes_training(layer: Any) -> bool:
-    """Returns whether `layer.call` has an argument `training`."""
-    return layer._call_has_training_arg  # as in `keras.layers.RNN`; no public name
+# Whether a call takes `training`, as `keras.layers.RNN` asks; there is no public name.
+takes_training = attrgetter("_call_has_training_arg")
 
 
 def in_layer_call() -> bool:

@@ -21,8 +21,12 @@ from keras_attention.layers.base.attention_layer import (
     check_room,
     write_steps,
 )
-from keras_attention.layers.base.checked import Masks, check_call, merge_masks
-from keras_attention.layers.base.checks import check_usable
+from keras_attention.layers.base.checked import (
+    Masks,
+    check_call,
+    check_usable,
+    merge_masks,
+)
 from keras_attention.layers.base.foreign_layers import (
     has_dropout,
     takes_list,

@@ -19,8 +19,7 @@ from keras import ops
 
 from keras_attention import kernels
 from keras_attention.layers.base.arguments import positive
-from keras_attention.layers.base.checked import as_boolean
-from keras_attention.layers.base.checks import check_usable
+from keras_attention.layers.base.checked import as_boolean, check_usable
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import Configured
 from keras_attention.numerics import masks

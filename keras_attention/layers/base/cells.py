@@ -16,9 +16,10 @@ import keras
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.layers.base.packing import as_before
+from keras_attention.layers.base.packing import packed
 
 Tensor = Any
+_NESTED = (list, tuple, dict)
 
 
 def as_cell(cell: Any) -> Any:
@@ -108,6 +109,25 @@ def step_cell(
     more = {"training": training} if kernels.takes_training(cell) else {}
     output, new = cell(inputs, state, **more)
     return output, as_before(new, state)
+
+
+def as_before(new: Any, old: Any) -> Any:
+    """Returns a cell's new state in the structure and dtypes of the old state.
+
+    This function runs at every step. It is plain Python, because `keras.tree` would
+    take as long as the arithmetic.
+    """
+    if type(old) not in (list, tuple):
+        return packed(old, keras.tree.flatten(new))
+    new = new if isinstance(new, (list, tuple)) else [new]
+    state = []
+    for a, b in zip(new, old, strict=True):
+        if isinstance(b, _NESTED):
+            a = as_before(a, b)
+        elif a.dtype != b.dtype:
+            a = ops.cast(a, b.dtype)
+        state.append(a)
+    return type(old)(state)
 
 
 def has_dropout(cell: Any) -> bool:

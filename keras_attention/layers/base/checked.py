@@ -148,6 +148,21 @@ def all_given(layer: Any, args: tuple, kwargs: Given) -> Given:
     return {**dict(zip(inspect.signature(layer.call).parameters, args)), **kwargs}
 
 
+def check_usable(layer: keras.layers.Layer, method: str, tensor: Tensor) -> None:
+    """Raises a RuntimeError if the layer is not built or the tensor is symbolic."""
+    if not layer.built:
+        raise RuntimeError(
+            f"`{method}` needs a layer that is built: call or build layer "
+            f"{layer.name!r} first, or its weights would have no owner."
+        )
+    if isinstance(tensor, keras.KerasTensor):
+        raise RuntimeError(
+            f"`{method}` is for use inside a layer's `call`; on symbolic tensors "
+            f"the weights of layer {layer.name!r} would be left out of the model. "
+            "Call the layer instead."
+        )
+
+
 MASK_NAMES = "query_mask", "value_mask", "key_mask", "attention_mask"
 
 
@@ -221,10 +236,16 @@ def _checked_masks(
     """Checks the masks of a call; `rows` is the shape of the user's query mask."""
     single = len(rows) < len(query) - 1
     if heads is not None:
-        given = Masks(*(as_boolean(*pair) for pair in zip(MASK_NAMES, given)))
-    queries = masks.check("query_mask", given.query, rows)
-    values = masks.check("value_mask", given.value, value[:-1])
-    keys = masks.check("key_mask", given.key, key[:-1])
+        given = Masks(
+            *(
+                mask if mask is None else as_boolean(name, mask)
+                for name, mask in zip(MASK_NAMES, given)
+            )
+        )
+    queries, values, keys = (
+        mask if mask is None else masks.check(name, mask, shape)
+        for name, mask, shape in zip(MASK_NAMES, given, (rows, value[:-1], key[:-1]))
+    )
     if single and queries is not None:
         queries = ops.expand_dims(queries, 1)  # (B, 1)
     name, pairs = "attention_mask", given.pairs

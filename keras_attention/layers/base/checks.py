@@ -4,25 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
-
-Tensor = Any
-
-
-def check_usable(layer: keras.layers.Layer, method: str, tensor: Tensor) -> None:
-    """Raises a RuntimeError if the layer is not built or the tensor is symbolic."""
-    if not layer.built:
-        raise RuntimeError(
-            f"`{method}` needs a layer that is built: call or build layer "
-            f"{layer.name!r} first, or its weights would have no owner."
-        )
-    if isinstance(tensor, keras.KerasTensor):
-        raise RuntimeError(
-            f"`{method}` is for use inside a layer's `call`; on symbolic tensors "
-            f"the weights of layer {layer.name!r} would be left out of the model. "
-            "Call the layer instead."
-        )
-
 
 def check_learns_by_output(attention: Any, name: str = "attention") -> None:
     """Raises a ValueError if an attention layer learns only by its returned weights.

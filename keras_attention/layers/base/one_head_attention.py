@@ -12,8 +12,12 @@ from keras import ops
 
 from keras_attention.layers.base import sampling
 from keras_attention.layers.base.attention_layer import AttentionLayer, Prepared
-from keras_attention.layers.base.checked import Masks, check_call, merge_masks
-from keras_attention.layers.base.checks import check_usable
+from keras_attention.layers.base.checked import (
+    Masks,
+    check_call,
+    check_usable,
+    merge_masks,
+)
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.numerics import masks
 from keras_attention.ops.scores import check_widths

@@ -14,7 +14,6 @@ from keras import ops
 from keras_attention.numerics import masks
 
 Tensor = Any
-_NESTED = (list, tuple, dict)
 
 
 def packed(structure: Any, flat: list[Tensor]) -> Any:
@@ -22,25 +21,6 @@ def packed(structure: Any, flat: list[Tensor]) -> Any:
     like = keras.tree.flatten(structure)
     flat = [ops.cast(x, y.dtype) for x, y in zip(flat, like)]
     return keras.tree.pack_sequence_as(structure, flat)
-
-
-def as_before(new: Any, old: Any) -> Any:
-    """Returns a cell's new state in the structure and dtypes of the old state.
-
-    This function runs at every step. It is plain Python, because `keras.tree` would
-    take as long as the arithmetic.
-    """
-    if type(old) not in (list, tuple):
-        return packed(old, keras.tree.flatten(new))
-    new = new if isinstance(new, (list, tuple)) else [new]
-    found = []
-    for a, b in zip(new, old, strict=True):
-        if isinstance(b, _NESTED):
-            a = as_before(a, b)
-        elif a.dtype != b.dtype:
-            a = ops.cast(a, b.dtype)
-        found.append(a)
-    return type(old)(found)
 
 
 def time_swapped(structure: Any) -> Any:

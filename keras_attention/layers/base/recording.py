@@ -28,7 +28,7 @@ _active: ContextVar[Recording | None] = ContextVar(
     "keras_attention_recording", default=None
 )
 # Returns the active recording if layers must compute and record their weights, or None.
-is_recording: Callable[[], Recording | None] = _active.get
+is_recording: Callable[[], Any] = _active.get
 
 
 @contextmanager

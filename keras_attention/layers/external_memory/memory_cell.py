@@ -17,13 +17,14 @@ from keras import ops
 from keras_attention import kernels
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.cells import (
+    as_before,
     as_cell,
     has_dropout,
     state_widths,
     width_of,
 )
 from keras_attention.layers.base.checked import check_real
-from keras_attention.layers.base.packing import as_before, packed
+from keras_attention.layers.base.packing import packed
 from keras_attention.layers.base.serialization import Configured
 from keras_attention.layers.external_memory.trace import Trace, mask_trace
 

@@ -24,11 +24,11 @@ from keras_attention.layers.base.checked import (
     check_call,
     check_inputs,
     check_order,
+    check_usable,
     fold_masks,
     merge_masks_of_heads,
     with_time,
 )
-from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.hopfield import energies, from_multi_head
@@ -308,7 +308,8 @@ class Hopfield(AttentionLayer):
         if bias is None and energies.is_recording_energies():
             energies.record(self, state, key, mask, causal)
         sharpness = self._sharpness(state.dtype)
-        scale, shared = self.key_dim**-0.5, {"bias": bias, "is_causal": causal}
+        scale = self.key_dim**-0.5
+        shared: dict[str, Any] = {"bias": bias, "is_causal": causal}
 
         def update(state: Tensor) -> Tensor:
             # ξ ← Kᵀ softmax(β K ξ)

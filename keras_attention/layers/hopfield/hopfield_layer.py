@@ -9,7 +9,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_attention.layers.base.checks import check_usable
+from keras_attention.layers.base.checked import check_usable
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.hopfield.trainable_patterns import (
     TrainablePatterns,

@@ -16,7 +16,7 @@ from keras_attention.layers.base.attention_layer import (
     cache_length,
     write_steps,
 )
-from keras_attention.layers.base.checks import check_usable
+from keras_attention.layers.base.checked import check_usable
 from keras_attention.numerics import masks
 
 Tensor = Any

@@ -59,7 +59,7 @@ def from_torch(cls: type, module: Any, **kwargs: Any) -> Any:
     made = cls(heads, size, dropout=module.dropout, use_bias=use_bias, **kwargs)
     made.build(*((None, None, n) for n in (width, module.vdim, module.kdim)))
     if module.in_proj_weight is None:
-        parts = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
+        parts: Any = module.q_proj_weight, module.k_proj_weight, module.v_proj_weight
         parts = [_array(part) for part in parts]
     else:
         parts = np.split(_array(module.in_proj_weight), 3)

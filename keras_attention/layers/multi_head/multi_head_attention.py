@@ -26,7 +26,7 @@ from keras_attention.layers.base.attention_layer import (
     Prepared,
     check_room,
 )
-from keras_attention.layers.base.checks import check_usable
+from keras_attention.layers.base.checked import check_usable
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import as_config, export
 from keras_attention.layers.multi_head import conversions, keras_subclasses, projections

@@ -23,9 +23,9 @@ from keras_attention.layers.base.checked import (
     check_call,
     check_inputs,
     check_order,
+    check_usable,
     with_time,
 )
-from keras_attention.layers.base.checks import check_usable
 from keras_attention.numerics import axes as folding
 from keras_attention.numerics import masks
 from keras_attention.ops.heads import hide_queries

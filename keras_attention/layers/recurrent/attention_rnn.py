@@ -23,25 +23,17 @@ from keras_attention.layers.base.cells import (
     step_cell,
     width_of,
 )
-from keras_attention.layers.base.packing import last
+from keras_attention.layers.base.packing import last, time_swapped
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import Configured, export
-from keras_attention.layers.recurrent.memories import (
-    attend_each,
-    attention_list,
-    check_inputs,
-    check_memory,
-    split_memory,
-    split_shapes,
-)
 from keras_attention.layers.recurrent.specs import output_spec
 from keras_attention.layers.recurrent.state import (
     State,
     StepOutput,
     replace_state,
 )
-from keras_attention.layers.recurrent.unroll import hide_steps, unroll
 from keras_attention.numerics import masks
+from keras_attention.ops.sequence import loop
 
 Tensor = Any
 ORDERS = ("before", "after")
@@ -224,20 +216,54 @@ class AttentionRNN(Configured, keras.layers.Layer):
             check_inputs(inputs, first)
         state = self.start(prepared, ops.shape(inputs)[0], initial_state)
         recording = is_recording()
+        return_weights = return_attention_scores or recording is not None
+        shape = ops.shape(inputs)[:2]
+        random = self.sample(prepared, shape, training)
+        # The loop need not attend if no cell step needs the context.
+        stateless = all(isinstance(s, tuple) and not s for s in state.attention)
+        at_once = self.order == "after" and not self.input_feeding and stateless
+        sequence: dict[str, Any] = {"inputs": ops.swapaxes(inputs, 0, 1)}  # (T, B, D)
+        if inputs_mask is not None:
+            steps = ops.broadcast_to(inputs_mask, shape)
+            sequence["mask"] = ops.swapaxes(steps, 0, 1)
+        if random is not None and not at_once:
+            sequence["random"] = time_swapped(random)
+
+        def step(state: State, now: dict[str, Any]) -> tuple[State, Any]:
+            new: State
+            outputs: Any
+            x = now["inputs"]
+            if at_once:
+                output, cell = step_cell(self.cell, [x], state.cell, training)
+                new, outputs = state._replace(cell=cell), (output, output_of(cell))
+            else:
+                samples = now.get("random")
+                new, outputs = self.step(
+                    x, state, prepared, samples, training, return_weights
+                )
+            if inputs_mask is not None:
+                new = loop.choose(now["mask"], new, state)
+            return new, outputs
+
         with sequence_dropout(self.cell, self.input_width, state.cell):
-            state, found = unroll(
-                self,
-                inputs,
-                inputs_mask,
-                state,
+            state, outputs = loop.scan(step, state, sequence)
+        output, context = (ops.swapaxes(x, 0, 1) for x in outputs[:2])  # (B, T, ·)
+        if at_once:  # `context` still contains the queries
+            context, weights, _ = attend_each(
+                self.protocol.attentions,
+                context,
+                state.attention,
                 prepared,
-                return_attention_scores or recording,
-                training,
+                random,
+                return_weights,
+                self.compute_dtype,
             )
-        output, weights = self.read_out(found), found.weights  # (B, T, ·)
+        else:  # (T, B, S) to (B, T, S), (T, B, H, S) to (B, H, T, S)
+            weights = tuple([ops.moveaxis(x, 0, -2) for x in outputs.weights])
+        output = self.read_out(StepOutput(output, context, weights))  # (B, T, ·)
         if inputs_mask is not None:
             output, weights = hide_steps(inputs_mask, output, weights)
-        if recording:
+        if recording is not None:
             self.record_weights(weights)
         if not self.return_sequences:
             output = last(output, inputs_mask)
@@ -264,13 +290,47 @@ class AttentionRNN(Configured, keras.layers.Layer):
         Returns:
             The prepared memories of all attention layers, for `step`.
         """
-        memories = split_memory(len(self.attentions), memory, key, mask)
+        memories = self._split_memory(memory, key, mask)
         return tuple(
             [
                 one.prepare(*given)
                 for one, given in zip(self.protocol.attentions, memories)
             ]
         )
+
+    def _split_memory(self, memory: Any, key: Any, mask: Any) -> list[tuple]:
+        """Returns a list with the value, key and mask of each attention layer.
+
+        Args:
+            memory: (B, S, V), or a list.
+            key: (B, S, ·), a list, or None to use `memory`.
+            mask: booleans (B, S), a list, or None.
+
+        Raises:
+            ValueError: if a list does not have an entry for each attention layer, or
+                values, keys and masks do not fit each other.
+        """
+        count = len(self.attentions)
+        given = {"memory": memory, "key": memory if key is None else key}
+        given["memory_mask"] = mask
+        lists = []
+        for name, one in given.items():
+            if not isinstance(one, (list, tuple)):
+                lists.append([one] * count)
+            elif len(one) == count:
+                lists.append(list(one))
+            else:
+                raise ValueError(
+                    f"`{name}` must be one tensor, or a list of one for each "
+                    f"attention: there are {count}. Received: {len(one)}"
+                )
+        parts = list(zip(*lists))
+        for value, key, one in parts:
+            if len(value.shape) != 3 or 0 in value.shape[1:2] or value is not key:
+                check_memory(value, key)
+            if one is not None and tuple(one.shape) != tuple(value.shape[:2]):
+                masks.check("memory_mask", one, tuple(value.shape[:2]))
+        return parts
 
     def start(self, prepared: tuple, batch: Any, given: Any = None) -> State:
         """Returns the initial state.
@@ -386,3 +446,110 @@ class AttentionRNN(Configured, keras.layers.Layer):
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return previous_mask if self.return_sequences else None
+
+
+def hide_steps(mask: Tensor, output: Tensor, weights: tuple) -> tuple[Tensor, tuple]:
+    """Sets outputs and weights to 0 at the steps where the mask (B, T) is False."""
+    is_valid = ops.expand_dims(mask, -1)  # (B, T, 1)
+    output = ops.where(is_valid, output, ops.zeros_like(output))
+    shown = []
+    for alpha in weights:
+        rows = is_valid if len(alpha.shape) == 3 else ops.expand_dims(is_valid, 1)
+        shown.append(ops.where(rows, alpha, ops.zeros_like(alpha)))
+    return output, tuple(shown)
+
+
+def attention_list(attention: Any) -> list[Any]:
+    """Returns one or several attention layers as a list.
+
+    Raises:
+        ValueError: if the list is empty, or an entry is not an attention layer.
+    """
+    found = list(attention) if isinstance(attention, (list, tuple)) else [attention]
+    for one in found or [attention]:
+        as_attention(one, "attention")
+    return found
+
+
+def split_shapes(count: int, memory: Any, key: Any) -> list[tuple]:
+    """Returns the shapes of the value and key of each layer; see `split_memory`."""
+    key = memory if key is None else key
+    both = [
+        list(given) if isinstance(given[0], (list, tuple)) else [given] * count
+        for given in (memory, key)
+    ]
+    return [(tuple(value), tuple(key)) for value, key in zip(*both, strict=True)]
+
+
+def attend_each(
+    attentions: list,
+    query: Tensor,
+    states: Any,
+    prepared: tuple,
+    random: Any,
+    return_weights: bool,
+    dtype: str,
+) -> tuple[Tensor, tuple, tuple]:
+    """Calls each attention layer; returns c of all layers, and their α and states.
+
+    Args:
+        attentions: the attention layers, as returned by `as_attention`.
+        query: the queries, (B, U) or (B, T, U).
+        states: the states of the attention layers.
+        prepared: the prepared memories.
+        random: the results of `sample`, with `()` for layers that are not random; or
+            None.
+        return_weights: whether to return α. If False, `()` is returned instead.
+        dtype: the dtype of c and α, the compute dtype of the outer layer.
+    """
+    contexts, weights, new = [], [], []
+    for n, attention in enumerate(attentions):
+        samples = random[n] if random else ()
+        if isinstance(samples, tuple) and not samples:
+            samples = None
+        if return_weights or samples is not None:
+            context, alpha, state = attention.attend(
+                query, prepared[n], states[n], samples
+            )
+            weights.append(ops.cast(alpha, dtype))
+        else:
+            context, state = attention.context(query, prepared[n], states[n])
+        contexts.append(ops.cast(context, dtype))
+        new.append(state)
+    context = contexts[0] if len(contexts) == 1 else ops.concatenate(contexts, -1)
+    return context, tuple(weights) if return_weights else (), tuple(new)
+
+
+def check_inputs(inputs: Tensor, memory: Tensor) -> None:
+    """Raises a ValueError unless inputs and memory are (B, T, D) and (B, S, V)."""
+    if len(inputs.shape) != 3:
+        raise ValueError(
+            "`inputs` must have shape (batch, steps, width). "
+            f"Received: inputs.shape={tuple(inputs.shape)}"
+        )
+    batches = inputs.shape[0], memory.shape[0]
+    if None not in batches and batches[0] != batches[1]:
+        raise ValueError(
+            "`inputs` and `memory` must have the same batch size (axis 0). Received: "
+            f"inputs.shape={tuple(inputs.shape)}, memory.shape={tuple(memory.shape)}"
+        )
+
+
+def check_memory(value: Tensor, key: Tensor) -> None:
+    """Raises a ValueError unless memory and keys are (B, S, V) and (B, S, ·)."""
+    for name, tensor in (("memory", value), ("key", key)):
+        if len(tensor.shape) != 3:
+            raise ValueError(
+                f"`{name}` must have shape (batch, length, width). "
+                f"Received: {name}.shape={tuple(tensor.shape)}"
+            )
+    if None not in (key.shape[1], value.shape[1]) and key.shape[1] != value.shape[1]:
+        raise ValueError(
+            "`key` and `memory` must have the same length (axis 1). Received: "
+            f"key.shape={tuple(key.shape)}, memory.shape={tuple(value.shape)}"
+        )
+    if value.shape[1] == 0:
+        raise ValueError(
+            "`memory` must hold at least one entry to attend to; hide entries with "
+            f"`memory_mask`. Received: memory.shape={tuple(value.shape)}"
+        )

@@ -11,7 +11,6 @@ import keras
 
 from keras_attention.layers.base.adapter import as_attention
 from keras_attention.layers.base.cells import state_widths, width_of
-from keras_attention.layers.recurrent.memories import split_memory
 
 Tensor = Any
 
@@ -29,7 +28,7 @@ def output_spec(
             "`inputs` must have shape (batch, steps, width). "
             f"Received: inputs.shape={tuple(inputs.shape)}"
         )
-    values = [v for v, _, _ in split_memory(len(rnn.attentions), memory, key, None)]
+    values = [v for v, _, _ in rnn._split_memory(memory, key, None)]
     attentions = [as_attention(one) for one in rnn.attentions]
     query_width = state_widths(rnn.cell)[0]
     context_width = sum(

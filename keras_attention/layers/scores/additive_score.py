@@ -87,7 +87,10 @@ class AdditiveScore(Score):
         return self.key_dense(key)  # (B, S, U)
 
     def precompute_key(self, key: Tensor) -> Any:
-        return key if self.exact else scores.precompute_key(key)
+        if self.exact:
+            return key
+        half = self.compute_dtype in HALF
+        return scores.precompute_key(key) if half else kernels.precompute_key(key)
 
     def compare(self, query: Tensor, key: Any) -> Tensor:
         scale = self._normalized() if self.normalize else self.scale

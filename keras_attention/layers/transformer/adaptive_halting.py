@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers.base.arguments import number
-from keras_attention.layers.base.checks import check_usable
+from keras_attention.layers.base.checked import check_usable
 from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.numerics.precision import to_float32
 

@@ -14,7 +14,7 @@ from keras import ops
 
 from keras_attention import kernels
 from keras_attention.layers.base.arguments import positive
-from keras_attention.layers.base.checks import check_usable
+from keras_attention.layers.base.checked import check_usable
 from keras_attention.layers.base.serialization import Configured, as_config, export
 from keras_attention.layers.transformer import adaptive_halting
 from keras_attention.numerics import masks

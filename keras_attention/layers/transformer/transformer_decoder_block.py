@@ -11,7 +11,7 @@ import keras
 
 from keras_attention.layers.base.adapter import as_attention
 from keras_attention.layers.base.attention_layer import Prepared, hide_queries
-from keras_attention.layers.base.checks import check_usable
+from keras_attention.layers.base.checked import check_usable
 from keras_attention.layers.base.serialization import as_config, export
 from keras_attention.layers.transformer.attentions import (
     ORDERED,

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 from keras_attention.layers.base.adapter import as_attention
-from keras_attention.layers.base.checks import check_usable
+from keras_attention.layers.base.checked import check_usable
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.transformer.block import Block
 
