@@ -48,8 +48,8 @@ def sample(query: Tensor, key: Tensor, rate: float, seed: Tensor) -> Dropout:
 def drop(weights: Tensor, dropout: Dropout) -> Tensor:
     """Drops weights and divides the others by 1 − rate."""
     least = jnp.uint32(min(round(dropout.rate * 2**32), 2**32 - 1))
-    kept = _hash(dropout.queries ^ dropout.keys) >= least
-    return jnp.where(kept, weights / (1 - dropout.rate), jnp.zeros_like(weights))
+    is_kept = _hash(dropout.queries ^ dropout.keys) >= least
+    return jnp.where(is_kept, weights / (1 - dropout.rate), jnp.zeros_like(weights))
 
 
 def _hash(x: Tensor) -> Tensor:

@@ -41,25 +41,25 @@ def dot_product_attention(
         return reference.dot_product_attention(
             query, key, value, mask, scale, is_causal, bias
         )
-    given = (query, key, value)
-    if not all(isinstance(x, torch.Tensor) for x in given):
-        given = tuple(keras.ops.convert_to_tensor(x) for x in given)
-    q, k, v = (x.transpose(1, 2) for x in given)  # (B, H, ·, E)
+    tensors = (query, key, value)
+    if not all(isinstance(x, torch.Tensor) for x in tensors):
+        tensors = tuple(keras.ops.convert_to_tensor(x) for x in tensors)
+    q, k, v = (x.transpose(1, 2) for x in tensors)  # (B, H, ·, E)
     grouped = bool(q.shape[1] != k.shape[1])
     if grouped and torch.jit.is_tracing():  # ONNX has no such attention
-        return reference.dot_product_attention(*given, mask, scale, is_causal, bias)
-    more = {"scale": scale, "enable_gqa": grouped}
+        return reference.dot_product_attention(*tensors, mask, scale, is_causal, bias)
+    options = {"scale": scale, "enable_gqa": grouped}
     plain = mask is None and bias is None
     if plain and k.device.type == "cpu" and not _is_traced() and k.shape[2] < VECTOR:
         plain, bias = False, None if is_causal else q.new_zeros(1, 1)
     if plain:
-        out = F.scaled_dot_product_attention(q, k, v, is_causal=is_causal, **more)
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=is_causal, **options)
         return out.transpose(1, 2)  # (B, T, H, V)
     if is_causal and _chunks_pay(q, k, bias):
-        return _in_chunks(q, k, v, mask, bias, more).transpose(1, 2)
+        return _in_chunks(q, k, v, mask, bias, options).transpose(1, 2)
     if is_causal:
         mask = masks.merge(mask, masks.causal(q.shape[2], k.shape[2]))
-    return _masked(q, k, v, mask, bias, more).transpose(1, 2)
+    return _masked(q, k, v, mask, bias, options).transpose(1, 2)
 
 
 def local_attention(
@@ -72,18 +72,18 @@ def local_attention(
     window: int,
 ) -> Tensor:
     """Computes attention in a sliding window by blocks or as a whole."""
-    given = query, key, value
+    tensors = query, key, value
     band = None
-    if all(isinstance(x, torch.Tensor) for x in given) and not _is_traced():
-        band = bands.plan(*given, mask, is_causal, window)
+    if all(isinstance(x, torch.Tensor) for x in tensors) and not _is_traced():
+        band = bands.plan(*tensors, mask, is_causal, window)
     if band is None:
         mask = bands.merged(mask, query, key, window)
-        return dot_product_attention(*given, mask, scale, is_causal)
-    q, k, v = (x.transpose(1, 2) for x in given)  # (B, H, ·, E)
-    more = {"scale": scale, "enable_gqa": q.shape[1] != k.shape[1]}
+        return dot_product_attention(*tensors, mask, scale, is_causal)
+    q, k, v = (x.transpose(1, 2) for x in tensors)  # (B, H, ·, E)
+    options = {"scale": scale, "enable_gqa": q.shape[1] != k.shape[1]}
 
     def attend(q: Tensor, k: Tensor, v: Tensor, visible: Tensor) -> Tensor:
-        return _masked(q, k, v, visible, None, more)
+        return _masked(q, k, v, visible, None, options)
 
     return bands_torch.attention(q, k, v, mask, band, attend).transpose(1, 2)
 
@@ -99,12 +99,12 @@ def _masked(
     v: Tensor,
     mask: Tensor | None,
     bias: Tensor | None,
-    more: dict[str, Any],
+    options: dict[str, Any],
 ) -> Tensor:
     """Computes attention over heads (B, H, ·, E) with a mask or bias."""
     added = None if bias is None else bias.to(q.dtype)
     if mask is None:
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=added, **more)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=added, **options)
     # The softmax of a fully masked row is undefined. Such rows are unmasked, computed
     # and set to 0, so that neither the output nor the gradient is NaN.
     alive = mask.any(dim=-1, keepdim=True)
@@ -113,7 +113,7 @@ def _masked(
     visible = mask | ~alive
     if added is not None:
         visible = torch.where(visible, added, float("-inf"))
-    out = F.scaled_dot_product_attention(q, k, v, attn_mask=visible, **more)
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=visible, **options)
     if torch.is_grad_enabled():
         return torch.where(alive, out, torch.zeros_like(out))
     return out.masked_fill_(~alive, 0)
@@ -131,26 +131,26 @@ def _in_chunks(
     v: Tensor,
     mask: Tensor | None,
     bias: Tensor | None,
-    more: dict[str, Any],
+    options: dict[str, Any],
 ) -> Tensor:
     """Computes causal attention for a chunk of queries at a time.
 
     The masks of each chunk are rebuilt for the gradient.
     """
 
-    def one(q: Tensor, k: Tensor, v: Tensor, chunk: tiles.Segment) -> Tensor:
+    def attend(q: Tensor, k: Tensor, v: Tensor, chunk: tiles.Segment) -> Tensor:
         t = torch.arange(chunk.start, chunk.stop, device=q.device)[:, None]
         ahead = t >= torch.arange(chunk.keys, device=q.device)
         visible = masks.merge(tiles.part(mask, chunk), ahead[None, None])
-        return _masked(q, k, v, visible, tiles.part(bias, chunk), more)
+        return _masked(q, k, v, visible, tiles.part(bias, chunk), options)
 
-    (queries, keys), found = (q.shape[2], k.shape[2]), []
+    queries, keys, outputs = q.shape[2], k.shape[2], []
     for start in range(0, queries, CHUNK):
         stop = min(start + CHUNK, queries)
         chunk = tiles.Segment(start, stop, min(stop, keys), 1)
-        given = q[:, :, start:stop], k[:, :, : chunk.keys], v[:, :, : chunk.keys]
-        if any(x.requires_grad for x in given) and torch.is_grad_enabled():
-            found.append(checkpoint(one, *given, chunk, use_reentrant=False))
+        parts = q[:, :, start:stop], k[:, :, : chunk.keys], v[:, :, : chunk.keys]
+        if any(x.requires_grad for x in parts) and torch.is_grad_enabled():
+            outputs.append(checkpoint(attend, *parts, chunk, use_reentrant=False))
         else:
-            found.append(one(*given, chunk))
-    return torch.cat(found, 2)
+            outputs.append(attend(*parts, chunk))
+    return torch.cat(outputs, 2)

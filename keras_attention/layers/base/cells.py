@@ -93,8 +93,8 @@ def call_cell(
     cell: Any, inputs: Tensor, state: Any, training: bool | None
 ) -> tuple[Tensor, Any]:
     """Runs one step of a cell, as `keras.layers.RNN` does."""
-    more = {"training": training} if kernels.takes_training(cell) else {}
-    return cell(inputs, state, **more)
+    options = {"training": training} if kernels.takes_training(cell) else {}
+    return cell(inputs, state, **options)
 
 
 def step_cell(
@@ -106,8 +106,8 @@ def step_cell(
         The output (B, U), and the new state in the structure and dtypes of `state`.
     """
     inputs = read[0] if len(read) == 1 else ops.concatenate(read, axis=-1)
-    more = {"training": training} if kernels.takes_training(cell) else {}
-    output, new = cell(inputs, state, **more)
+    options = {"training": training} if kernels.takes_training(cell) else {}
+    output, new = cell(inputs, state, **options)
     return output, as_before(new, state)
 
 
