@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from keras import ops
 
-from keras_attention.ops import attend, dot_product_attention
+from keras_attention.ops import attend, attend_heads, dot_product_attention
 
 pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
 
@@ -67,6 +67,19 @@ def test_fused_equals_reference_and_explicit(data):
     heads = [ops.transpose(x, (0, 2, 1, 3)) for x in tensors]
     explicit, _ = attend(*heads, mask=ops.convert_to_tensor(allowed))
     np.testing.assert_allclose(to_numpy(explicit), fused, atol=2 * error)
+
+
+def test_attend_heads_equals_reference():
+    query, key, value = (
+        references.normal(2, length, heads, width, seed=length)
+        for length, heads, width in ((5, 4, 3), (7, 2, 3), (7, 2, 11))
+    )
+    output, weights = attend_heads(tensor(query), tensor(key), tensor(value))
+    grouped = [np.repeat(x.swapaxes(1, 2), 2, 1) for x in (key, value)]
+    expected = references.attention(query.swapaxes(1, 2), *grouped, "scaled_dot")
+    output = to_numpy(output).swapaxes(1, 2)  # (B, H, T, V)
+    np.testing.assert_allclose(output, expected[0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(to_numpy(weights), expected[1], rtol=1e-4, atol=1e-5)
 
 
 def test_scale_of_the_fused_path():
