@@ -219,24 +219,26 @@ def _keep_given(
     request: Request, index: Any, token: Tensor, finished: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Returns the tokens to write and the finished rows."""
-    kept: list[Tensor] = [finished] if request.stop_tokens else []
+    fixed: list[Tensor] = [finished] if request.stop_tokens else []
     ends = is_one_of(token, request.stop_tokens) if request.stop_tokens else None
     if request.mask is not None:
-        given = decoding.read(request.mask, index)
-        kept.append(given)
-        ends = None if ends is None else ops.logical_and(ends, ops.logical_not(given))
-    if kept:
-        is_fixed = kept[0] if len(kept) == 1 else ops.logical_or(*kept)
+        in_prompt = decoding.read(request.mask, index)
+        fixed.append(in_prompt)
+        ends = (
+            None if ends is None else ops.logical_and(ends, ops.logical_not(in_prompt))
+        )
+    if fixed:
+        is_fixed = fixed[0] if len(fixed) == 1 else ops.logical_or(*fixed)
         token = ops.where(is_fixed, decoding.read(request.prompt, index), token)
     return token, finished if ends is None else ops.logical_or(finished, ends)
 
 
 def is_one_of(tokens: Tensor, wanted: tuple[int, ...]) -> Tensor:
     """Returns whether each token is one of the given static tokens."""
-    found = ops.zeros_like(tokens, dtype="bool")
+    is_wanted = ops.zeros_like(tokens, dtype="bool")
     for token in wanted:
-        found = ops.logical_or(found, ops.equal(tokens, token))
-    return found
+        is_wanted = ops.logical_or(is_wanted, ops.equal(tokens, token))
+    return is_wanted
 
 
 def above_zero(name: str, value: float, most: float = float("inf")) -> float:

@@ -22,7 +22,7 @@ from keras_attention.benchmarks.harness import (
     NumericsError,
 )
 from keras_attention.benchmarks.speed import memn2n
-from keras_attention.benchmarks.speed.training import array_of, settle_replays
+from keras_attention.benchmarks.speed.training import array_of, trace_steps
 
 PEER = "torch, plain"
 TOLERANCE = 2e-3  # of the mean losses of two epochs
@@ -97,7 +97,7 @@ def _make(sizes: dict[str, Any]) -> Contestants:
             worst = max(worst, abs(mine - other) / abs(other))
         if not worst <= TOLERANCE:
             raise NumericsError(f"the losses differ by {worst:.3g}: {mine}, {other}")
-        settle_replays(sides.model, ours)
+        trace_steps(sides.model, ours)
         return {PEER: worst}
 
     return Contestants(calls={"ours": ours, PEER: theirs}, check=check)
