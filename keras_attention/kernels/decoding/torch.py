@@ -95,7 +95,8 @@ class _Loops:
     """The traced loops of one compiled function, which uses the variables."""
 
     def __init__(self, variables: Sequence[Any]) -> None:
-        self.variables, self._weights = variables, []
+        self.variables = variables
+        self._weights: list[Tensor] = []
         self._steps: dict[Any, Callable | None] = {}
         self._numbers: tuple = ()
         self._count = 0

@@ -229,7 +229,8 @@ class Rewriting(torch.fx.Interpreter):
     ) -> tuple[Callable, list[Tensor]]:
         """Returns the function of the inputs that computes nodes, and its constants."""
         constants = [node for node in _used(nodes, results) if node in self.known]
-        graph, copies = torch.fx.Graph(), {}
+        graph = torch.fx.Graph()
+        copies: dict[Node, Node] = {}
         for node in (*constants, *inputs):
             copies[node] = graph.placeholder(f"x{len(copies)}")
         for node in nodes:

@@ -262,7 +262,8 @@ class Call:
     def trace(self) -> Program:
         """Returns the traced call."""
         numbers, count = tensors_of(self.facts.numbers), len(self.weights)
-        tensors, early = self._inputs(), set()
+        tensors = self._inputs()
+        early: set[str] = set()
         with torch.random.fork_rng():
             expected = self._again(tensors, numbers)
         results, has_gradient = len(expected), torch.is_grad_enabled()

@@ -72,9 +72,9 @@ class ConfiguredModel(PortableCompilation, Checked, keras.Model):
     """
 
     def __init__(self, inputs: Any, outputs: Any, arguments: dict[str, Any]) -> None:
-        own, dtype = arguments["__class__"], arguments["dtype"]
-        more = check_model_keywords(own.__name__, arguments["kwargs"])
-        super().__init__(inputs=inputs, outputs=outputs, **more)
+        dtype, name = arguments["dtype"], arguments["__class__"].__name__
+        keywords = check_model_keywords(name, arguments["kwargs"])
+        super().__init__(inputs=inputs, outputs=outputs, **keywords)
         if dtype is not None:
             self.dtype_policy = keras.dtype_policies.get(dtype)
         self._replayer = kernels.Replayer(
@@ -239,8 +239,8 @@ class ConfiguredModel(PortableCompilation, Checked, keras.Model):
     def get_config(self) -> dict[str, Any]:
         arguments = {**arguments_of(self), **as_config(self._layer_configs)}
         config = {**super().get_config(), **arguments}
-        found = quantized_parts(self)
-        return {**config, QUANTIZED: found} if found else config
+        quantized = quantized_parts(self)
+        return {**config, QUANTIZED: quantized} if quantized else config
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:

@@ -52,7 +52,7 @@ class RecordedModel(keras.Model):
             return super().__call__(*args, **kwargs)
         return self._replayer(*args, **kwargs)
 
-    def build(self, *shapes: Any, **more: Any) -> None:
+    def build(self, *shapes: Any, **kwargs: Any) -> None:
         self.built = True  # the first call builds the model
 
     def call(self, *args: Any, training: bool | None = None, **kwargs: Any) -> Any:

@@ -198,8 +198,8 @@ def check_tokens(name: str, tokens: Any, size: int | None) -> None:
     """
     if tokens is None or size is None:
         return
-    found: list[Any] = [tokens] if np.ndim(tokens) == 0 else list(tokens)
-    if not all(int(token) == token and 0 <= token < size for token in found):
+    listed: list[Any] = [tokens] if np.ndim(tokens) == 0 else list(tokens)
+    if not all(int(token) == token and 0 <= token < size for token in listed):
         raise ValueError(
             f"`{name}` must be of the vocabulary, at least 0 and below its size. "
             f"Received: {name}={tokens!r}, a vocabulary of {size}"
@@ -260,11 +260,11 @@ def open_prompt(
             "`prompt` must have shape (batch, length), and its mask the same. "
             f"Received: prompt.shape={tokens.shape}, mask.shape={mask.shape}"
         )
-    given = mask.sum(1)
-    if not given.size or given.min() < 1:
+    lengths = mask.sum(1)
+    if not lengths.size or lengths.min() < 1:
         raise ValueError(
             "`prompt` must hold a token for each row, such as a start token. "
-            f"Received: prompt.shape={tokens.shape}, rows of {given.tolist()} tokens"
+            f"Received: prompt.shape={tokens.shape}, rows of {lengths.tolist()} tokens"
         )
     length = int(np.flatnonzero(mask.any(0))[-1]) + 1
     check_max_length(max_length, length)
@@ -273,7 +273,7 @@ def open_prompt(
     return Prompt(
         np.pad(tokens, room, constant_values=padding_token),
         np.pad(mask[:, :length], room),
-        int(given.min()),
+        int(lengths.min()),
     )
 
 
@@ -315,7 +315,7 @@ class CompiledFunctions:
     def __init__(self, owner: keras.layers.Layer, most: int = 16) -> None:
         self.owner = owner
         self.most = most
-        self._kept: dict[Hashable, tuple[list, Callable]] = {}
+        self._functions: dict[Hashable, tuple[list, Callable]] = {}
 
     def __call__(
         self,
@@ -346,19 +346,19 @@ class CompiledFunctions:
         eager = bool(getattr(self.owner, "run_eagerly", False))
         xla = bool(getattr(self.owner, "jit_compile", False))
         used = [*self.owner.variables, *variables]
-        kept = self._kept.get((key, eager, xla))
-        if kept is None or not _same(kept[0], used):
+        entry = self._functions.get((key, eager, xla))
+        if entry is None or not _same(entry[0], used):
             compile_ = kernels.uncompiled if eager else kernels.compiled
-            self._kept.pop((key, eager, xla), None)
-            kept = used, compile_(function, used, xla)
-            self._kept[key, eager, xla] = kept
-            if len(self._kept) > self.most:
-                del self._kept[next(iter(self._kept))]
-        return kept[1](*args)
+            self._functions.pop((key, eager, xla), None)
+            entry = used, compile_(function, used, xla)
+            self._functions[key, eager, xla] = entry
+            if len(self._functions) > self.most:
+                del self._functions[next(iter(self._functions))]
+        return entry[1](*args)
 
     def clear(self) -> None:
         """Removes all compiled functions."""
-        self._kept.clear()
+        self._functions.clear()
 
 
 def _same(ours: list, theirs: list) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from speed.compare import memn2n
-from speed.compare.training import array_of, settle_replays
+from speed.compare.training import array_of, trace_steps
 from speed.harness import SEED, Case, Contestants, NumericsError
 
 PEER = "torch, plain"
@@ -92,7 +92,7 @@ def _make(sizes: dict[str, Any]) -> Contestants:
             worst = max(worst, abs(mine - other) / abs(other))
         if not worst <= TOLERANCE:
             raise NumericsError(f"the losses differ by {worst:.3g}: {mine}, {other}")
-        settle_replays(sides.model, ours)
+        trace_steps(sides.model, ours)
         return {PEER: worst}
 
     return Contestants(calls={"ours": ours, PEER: theirs}, check=check)

@@ -63,7 +63,7 @@ class TrainingStep:
         self.step: Callable[[], Any] = steps[backend]
         if call == "train_on_batch":
             self.step = lambda: model.train_on_batch(inputs, targets)
-        settle_replays(model, self.step)
+        trace_steps(model, self.step)
         model.set_weights(weights)
 
     def __call__(self) -> Any:
@@ -102,7 +102,7 @@ class TrainingStep:
         )
 
 
-def settle_replays(model: Any, step: Callable[[], Any]) -> None:
+def trace_steps(model: Any, step: Callable[[], Any]) -> None:
     """Runs steps on torch until they are replayed.
 
     `fit` traces a model of this package after some seconds; see `ConfiguredModel`.
