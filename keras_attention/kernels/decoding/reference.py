@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 Tensor = Any
-Step = Callable[[Any, Any], Any]  # f(index, state): the next state
+Step = Callable[[Any, Any], Any]  # from an index and a state to the next
 Done = Callable[[Any], Tensor] | None
 
 

@@ -253,7 +253,7 @@ def _fast(node: Node) -> tuple[Callable, tuple, dict]:
         return FUNCTIONS[target], args, kwargs
     if getattr(target, "namespace", None) != "aten":
         return target, args, kwargs
-    name = target._schema.name.partition("::")[2]
+    name = target._schema.name.partition("::")[2].replace("_unsafe_view", "view")
     if name == "_to_copy" and set(kwargs) == {"dtype"}:  # `to` may return its argument
         same = args[0].meta["val"].dtype is kwargs["dtype"]
         return torch.Tensor.to, (*args, kwargs["dtype"]), {"copy": True} if same else {}
