@@ -44,8 +44,8 @@ class VectorIndex:
     and accuracy:
 
     - "flat" compares the query with every key. It is exact.
-    - "ivf" clusters the keys into cells. It compares the query with the keys of the
-      `probes` cells whose centres have the largest inner products with it.
+    - "ivf" compares it with the keys of the `probes` cells (clusters of keys) whose
+      centres have the largest inner products with it.
     - "hnsw" walks along the edges of a graph of similar keys.
     - "pq" stores a code of `code_size` bytes for each key (product quantization), and
       compares the query with every code.
@@ -220,13 +220,9 @@ class VectorIndex:
     def check_keys(self, keys: Any) -> None:
         """Checks that the index was built from these keys.
 
-        All numbers of arrays and tensors are compared, by a digest. A `LargeMemory`,
-        which computes its keys, has a digest of its facts and its model, which is
-        compared if the index was built from a `LargeMemory`. Otherwise, 64 keys of an
-        object that computes them are compared up to rounding.
-
-        Args:
-            keys: as in the constructor.
+        A digest of all numbers of arrays and tensors is compared. If the index was
+        built from a `LargeMemory`, the digest of its facts and model is compared.
+        Otherwise, 64 keys of an object that computes them are compared up to rounding.
 
         Raises:
             ValueError: if the index was built from other keys.
@@ -250,11 +246,7 @@ class VectorIndex:
             )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the index to one file, a zip archive.
-
-        Args:
-            path: the path of the file. The data are first written to `path + ".new"`,
-                which then replaces an existing file.
+        """Writes the index to one file, a zip archive, by way of `path + ".new"`.
 
         Raises:
             OSError: if the file cannot be written. An existing file then stays as it
@@ -284,9 +276,6 @@ class VectorIndex:
         Args:
             path: the path of the file.
             keys: the keys that the index was built from, or the memory.
-
-        Returns:
-            The `VectorIndex`.
 
         Raises:
             ImportError: if FAISS is not installed.
@@ -326,7 +315,7 @@ class Keys:
     digest = memory = None
 
     def __init__(self, keys: Any) -> None:
-        compute = getattr(keys, "keys", None)
+        compute: Any = getattr(keys, "keys", None)
         self.is_computed = callable(compute) and hasattr(keys, "size")
         if self.is_computed:
             self._part = lambda start, stop: compute(start, min(stop, keys.size))

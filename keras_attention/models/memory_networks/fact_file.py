@@ -25,7 +25,10 @@ from typing import Any
 
 import numpy as np
 
-from keras_attention.models.memory_networks.hashes import HASHES, Hash
+from keras_attention.layers.base.checked import check_ids
+from keras_attention.models.memory_networks.cluster_hash import ClusterHash
+from keras_attention.models.memory_networks.hashes import Hash, checked, progress
+from keras_attention.models.memory_networks.word_hash import WordHash
 
 FORMAT = "keras_attention.LargeMemory 3"
 NAME, NEW = "memory.sqlite", "memory.new"
@@ -49,6 +52,8 @@ ADD_POSTINGS = """
 LAST = "SELECT id, length(data), width FROM facts ORDER BY id DESC LIMIT 1"
 COUNTS = """SELECT COUNT(*), TOTAL(length(data) / (width * ?1)) FROM facts
     WHERE length(data) % (width * ?1) = 0"""
+
+HASHES: dict[str, type[Hash]] = {"WordHash": WordHash, "ClusterHash": ClusterHash}
 
 
 class FactFile:
@@ -306,6 +311,22 @@ def checksum(number: int, data: bytes) -> int:
 def padded(facts: np.ndarray, width: int) -> np.ndarray:
     """Returns facts of `width` words; 0 is padding."""
     return np.pad(facts, ((0, 0), (0, width - facts.shape[1])))
+
+
+def blocks_of(
+    facts: np.ndarray | Iterable[np.ndarray], vocabulary_size: int, verbose: int = 0
+) -> Iterator[np.ndarray]:
+    """Yields checked blocks of facts, and shows their number."""
+    parts = [facts] if isinstance(facts, np.ndarray) else facts
+    bar = progress(len(facts) if isinstance(facts, np.ndarray) else None, verbose)
+    done = 0
+    for part in parts:
+        for start in range(0, max(len(part), 1), GROUP):
+            block = checked(part[start : start + GROUP])
+            check_ids("facts", block, vocabulary_size)
+            yield block
+            done += len(block)
+            bar.update(done)
 
 
 def grouped(blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,39 +19,23 @@ from keras_attention.models.base.candidate_index import (
     checked_candidates,
 )
 from keras_attention.models.base.vector_index import VectorIndex
+from keras_attention.models.memory_networks.answers import Answers
 from keras_attention.models.memory_networks.fact_file import (
     CHUNK,
     FORMAT,
-    GROUP,
+    HASHES,
     FactFile,
+    blocks_of,
     opened,
     write,
 )
-from keras_attention.models.memory_networks.hashes import (
-    HASHES,
-    Hash,
-    WordHash,
-    checked,
-    progress,
-)
+from keras_attention.models.memory_networks.hashes import Hash, checked
+from keras_attention.models.memory_networks.one_pass import last_of_one_pass
 from keras_attention.models.memory_networks.sentence_keys import SentenceKeys, to_numpy
+from keras_attention.models.memory_networks.word_hash import WordHash
 
 # The model's sizes that determine the features of a fact and their embeddings.
 SIZES = ("vocabulary_size", "ngrams", "buckets", "embedding_dim", "nonlinear")
-
-
-class Answers(NamedTuple):
-    """The answers of a `LargeMemory`.
-
-    Attributes:
-        words: int64 (B,), the predicted words.
-        facts: int64 (B, K), the retrieved facts; −1 after the last fact.
-        scored: int64 (B,), the number of facts scored in all hops.
-    """
-
-    words: np.ndarray
-    facts: np.ndarray
-    scored: np.ndarray
 
 
 class LargeMemory:
@@ -112,7 +96,8 @@ class LargeMemory:
     ) -> None:
         self._model, self._sentences = model, sentences
         self._finder, self._responder = model.get_layer("O"), model.get_layer("R")
-        self._file, self._index, self._hash = file, index, index
+        self._file, self._hash = file, index
+        self._index: CandidateIndex | None = index
         self._digest: str | None = None
 
     @property
@@ -405,22 +390,6 @@ def about(model: Any, sentences: SentenceKeys, index: Hash | None) -> dict[str, 
     }
 
 
-def blocks_of(
-    facts: np.ndarray | Iterable[np.ndarray], vocabulary_size: int, verbose: int = 0
-) -> Iterator[np.ndarray]:
-    """Yields checked blocks of facts, and shows their number."""
-    parts = [facts] if isinstance(facts, np.ndarray) else facts
-    bar = progress(len(facts) if isinstance(facts, np.ndarray) else None, verbose)
-    done = 0
-    for part in parts:
-        for start in range(0, max(len(part), 1), GROUP):
-            block = checked(part[start : start + GROUP])
-            check_ids("facts", block, vocabulary_size)
-            yield block
-            done += len(block)
-            bar.update(done)
-
-
 def check_size(index: CandidateIndex | None, size: int) -> None:
     """Raises a ValueError if the index has another number of facts."""
     if index is not None and index.size != size:
@@ -428,41 +397,3 @@ def check_size(index: CandidateIndex | None, size: int) -> None:
             "`index` must be an index of the same facts. Received: "
             f"index.size={index.size}, len(facts)={size}"
         )
-
-
-def last_of_one_pass(
-    times: np.ndarray,
-    similar: np.ndarray,
-    weights: np.ndarray,
-    x: int,
-    best: tuple[int, np.float32] | None,
-) -> tuple[int, np.float32] | None:
-    """Computes `ops.ranking.one_pass` for one row, for one block after the other.
-
-    The pass runs from the newest memory to the oldest; each step is a better memory.
-
-    Args:
-        times: the times at which the memories of a block were written, ascending
-            integers (n,), all below those of earlier blocks.
-        similar: s_O(x, mᵢ), float32 (n,).
-        weights: the weights of the three time features, (3,).
-        x: the time at which the query was written.
-        best: the time and the similarity of the best memory of earlier blocks; None at
-            first.
-
-    Returns:
-        The time and the similarity of the best memory so far; None for no memory.
-    """
-    left = len(times)
-    if best is None and left:
-        left -= 1
-        best = times[left], similar[left]
-    older = weights[0] * (x < times) if left else weights[:0]
-    while left and best is not None:
-        bonus = weights[1] * (x < best[0]) + weights[2]
-        ahead = similar[:left] - best[1] + (older[:left] + bonus) > 0
-        if not ahead.any():
-            break
-        left = int(left - 1 - ahead[::-1].argmax())
-        best = times[left], similar[left]
-    return best if best is None else (int(best[0]), best[1])

@@ -11,7 +11,7 @@ from large_memories import files_of, strong_network
 from keras_attention.models import ClusterHash, LargeMemory, MemNN, WordHash
 from keras_attention.models.memory_networks import fact_file, large_memory
 from keras_attention.models.memory_networks.hashes import Lists
-from keras_attention.models.memory_networks.large_memory import last_of_one_pass
+from keras_attention.models.memory_networks.one_pass import last_of_one_pass
 from keras_attention.models.memory_networks.sentence_keys import SentenceKeys
 
 N, L, WORDS = 211, 5, 61
@@ -146,7 +146,6 @@ def test_a_stream_is_built_as_an_array(facts, tmp_path, monkeypatch, capsys):
     np.testing.assert_array_equal(built.sentences(np.arange(N)), facts)
     same_answers(built, memory)
     monkeypatch.setattr(fact_file, "GROUP", 50)
-    monkeypatch.setattr(large_memory, "GROUP", 20)
     np.save(tmp_path / "facts.npy", facts)
     mapped = np.load(tmp_path / "facts.npy", mmap_mode="r")
     built = LargeMemory.build(tmp_path / "b", model, mapped, max_share=0.15)
