@@ -101,7 +101,8 @@ def plot_energy(
     figure = new_figure(*size, "constrained")
     if title is not None:
         figure.suptitle(title, size=11, weight="bold", parse_math=False)
-    above, below = figure.subfigures(2, 1, height_ratios=(height, _CURVES + 0.5))
+    halves: Any = figure.subfigures(2, 1, height_ratios=(height, _CURVES + 0.5))
+    above, below = halves
     _draw_states(above, states, energies, list(names), sizes, targets, steps)
     _draw_curves(below, energies, list(names), sizes)
     return figure

@@ -41,7 +41,7 @@ class Sheet:
         self.figure.text(x / self.width, 1 - y / self.height, text, **style)
 
 
-def new_figure(width: float, height: float, layout: str | None = None) -> Figure:
+def new_figure(width: float, height: float, layout: Any = None) -> Figure:
     """Returns an empty white figure of a size in inches."""
     matplotlib_or_error()
     from matplotlib import figure
