@@ -107,8 +107,10 @@ def memory_step():
     options = reference.GRAVES._replace(sharp_links=True)
 
     def step(interface, *old):
-        found = kernels.access_memory(interface, MemoryState(*old), None, options)
-        return jax.tree.leaves(found)
+        read, memory, _ = kernels.access_memory(
+            interface, MemoryState(*old), None, options
+        )
+        return jax.tree.leaves((read, memory))
 
     slots = 5
     widths = interface_widths(3, 2, 1, options)
