@@ -1,6 +1,6 @@
 """A memory network answers questions about stories and shows its attention.
 
-    python examples/babi_qa.py                        # task 1, a few seconds
+    python examples/babi_qa.py                        # task 1, about a minute
     python examples/babi_qa.py --task 2 --size 10k    # another task of the 20
     python examples/babi_qa.py --data simulated       # any task, no download
     python examples/babi_qa.py --backend torch        # or tensorflow

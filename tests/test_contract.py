@@ -631,6 +631,7 @@ def test_the_same_numbers_on_every_backend(row):
     """Also of what is masked throughout: a mask that a backend ignores shows here."""
     _, _, predicted, hidden = compiled(ROWS.index(row))
     with np.load(GOLDEN) as golden:
+        assert row.name in golden, "python tests/test_contract.py writes new numbers"
         close(predicted, golden[row.name])
         if hidden is not None:
             close(hidden, golden[f"{row.name}/hidden"])

@@ -28,7 +28,6 @@ ORDER = [
     "samplers",
     "models",
     "losses",
-    "metrics",
     "callbacks",
     "schedules",
     "distribution",

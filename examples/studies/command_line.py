@@ -58,8 +58,9 @@ def add_runs(
 ) -> None:
     """Adds --seeds, --out and --json, and --page if `page`."""
     add = parser.add_argument
-    add("--seeds", type=int, nargs="+", default=list(seeds))
-    add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
+    add("--seeds", type=int, nargs="+", default=list(seeds), help="of the runs")
+    resumes = "a file of finished runs, from which a stopped command resumes"
+    add("--out", type=pathlib.Path, help=resumes)
     add("--json", type=pathlib.Path, help="where to write the results")
     if page:
         add("--page", type=pathlib.Path, help="where to write them as a page")

@@ -47,6 +47,9 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
         headₕ  = softmax(Wₕ q · (Uₕ k)ᵀ / √E) Vₕ v
         output = O [head₁, …, head_H]
 
+    The scale is 1/√E. For another one, use `Hopfield(beta=…)`, which is this layer with
+    one step.
+
     The layer replaces `keras.layers.MultiHeadAttention`. It has the same arguments, the
     same call, the same weights in the same order, and the same results. It fixes these
     defects of Keras' layer: the masks of the inputs stay unchanged, an explicit
