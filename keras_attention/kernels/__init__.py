@@ -112,20 +112,11 @@ from typing import Any
 
 from keras.config import backend as running_backend
 
-from keras_attention.kernels.keras import (
-    carried_mask,
-    cast_with_mask,
-    in_layer_call,
-    is_exporting,
-    stable_argsort,
-    takes_training,
-    without_initial_values,
-    without_masks,
-)
-from keras_attention.kernels.memory_step.interface import MemoryOptions
-from keras_attention.kernels.memory_step.reference import MemoryState
-from keras_attention.kernels.memory_step.reference import step as trace_memory
-from keras_attention.kernels.saved_model.reference import Rules
+from keras_attention.kernels import keras as _keras
+from keras_attention.kernels.decoding import reference as _python_loops
+from keras_attention.kernels.memory_step import interface as _interface
+from keras_attention.kernels.memory_step import reference as _equations
+from keras_attention.kernels.saved_model import reference as _no_saved_model
 
 
 def _kernel_of(operation: str, *backends: str) -> Any:
@@ -176,7 +167,7 @@ generate = _decoding.generate
 read = _decoding.read
 write = _decoding.write
 compiled = _decoding.compiled
-uncompiled = import_module(f"{__name__}.decoding.reference").uncompiled
+uncompiled = _python_loops.uncompiled
 Replayer = _replay.Replayer
 decision = _replay.decision
 expect = _replay.expect
@@ -202,60 +193,15 @@ ERRORS = (
     *_tracing.ERRORS,
 )
 
-__all__ = [
-    "COMPLEX",
-    "ERRORS",
-    "INTEGERS",
-    "SPLITS_TENSORS",
-    "MemoryOptions",
-    "MemoryState",
-    "Replayer",
-    "Rules",
-    "access_memory",
-    "additive",
-    "any_left",
-    "axis_sizes",
-    "bytes_held",
-    "carried_mask",
-    "cast_with_mask",
-    "changes",
-    "check_distribution",
-    "compiled",
-    "decision",
-    "dense",
-    "dot_product_attention",
-    "dropout_attention",
-    "expect",
-    "fade_links",
-    "follow_links",
-    "generate",
-    "in_layer_call",
-    "is_dynamic",
-    "is_exporting",
-    "is_local",
-    "is_readable",
-    "is_traced",
-    "local_attention",
-    "lookup",
-    "normalize",
-    "on_rows",
-    "place",
-    "precompute_key",
-    "random_input",
-    "read",
-    "ring_attention",
-    "save_function",
-    "scan",
-    "segments",
-    "stable_argsort",
-    "takes_training",
-    "to_mesh",
-    "trace_memory",
-    "uncompiled",
-    "will_be_known",
-    "without_initial_values",
-    "without_masks",
-    "word_sums",
-    "word_sums_pay",
-    "write",
-]
+carried_mask = _keras.carried_mask
+cast_with_mask = _keras.cast_with_mask
+in_layer_call = _keras.in_layer_call
+is_exporting = _keras.is_exporting
+stable_argsort = _keras.stable_argsort
+takes_training = _keras.takes_training
+without_initial_values = _keras.without_initial_values
+without_masks = _keras.without_masks
+MemoryOptions = _interface.MemoryOptions
+MemoryState = _equations.MemoryState
+trace_memory = _equations.step
+Rules = _no_saved_model.Rules
