@@ -6,8 +6,8 @@ the same functions:
 - `dot_product_attention(query, key, value, mask, scale, is_causal, bias=None)`, see
   :func:`keras_attention.ops.dot_product_attention`
 - `local_attention(query, key, value, mask, scale, is_causal, window)`: the same in a
-  sliding window. With a mask (B, 1, 1, S) and long sequences, time and memory grow
-  linearly with the length
+  sliding window, in time and memory that grow linearly with the length; or None where a
+  mask of the window is as fast
 - `dropout_attention(query, key, value, mask, scale, is_causal, bias, rate, seed)`: the
   same with dropout of the weights, from a `SeedGenerator`; or None where explicit
   weights are as fast. No random number per weight is stored

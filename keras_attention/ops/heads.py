@@ -167,10 +167,16 @@ def attend_projected(
         fused = fused and query.shape[1] != 1 and scale == query.shape[-1] ** -0.5
     elif normalizer != "softmax":
         fused = False
-    if window is not None and (not fused or dropout or has_sink or bias is not None):
-        near = masks.sliding_window(ops.shape(query)[1], ops.shape(key)[1], window)
-        mask, window = masks.merge(mask, near[None, None]), None
     output = None
+    if window is not None:
+        if fused and not dropout and not has_sink and bias is None:
+            output = kernels.local_attention(
+                query, key, value, mask, scale, is_causal, window
+            )
+        if output is not None:
+            return output, None
+        near = masks.sliding_window(ops.shape(query)[1], ops.shape(key)[1], window)
+        mask = masks.merge(mask, near[None, None])
     if fused and dropout:
         if not has_sink and isinstance(seed, keras.random.SeedGenerator):
             output = kernels.dropout_attention(
@@ -178,10 +184,6 @@ def attend_projected(
             )
     elif fused and has_sink:
         output = sink_attention(query, key, value, sink, mask, is_causal, bias)
-    elif fused and window is not None:
-        output = kernels.local_attention(
-            query, key, value, mask, scale, is_causal, window
-        )
     elif fused:
         output = kernels.dot_product_attention(
             query, key, value, mask, scale, is_causal, bias

@@ -22,6 +22,7 @@ from tensorflow.python.ops import control_flow_util
 
 from keras_attention.kernels.additive import reference as plain
 from keras_attention.kernels.additive.reference import exponential
+from keras_attention.kernels.attention.loops_tensorflow import loop
 from keras_attention.kernels.keras import is_exporting
 
 Tensor = Any
@@ -150,7 +151,7 @@ def _scores(q: Tensor, k: Tensor, weight: Tensor) -> Tensor:
         return i + 1, scores.write(i, tf.matmul(weight[None], r)[0])
 
     scores = tf.TensorArray(q.dtype, samples * chunks, infer_shape=False)
-    (scores,) = _loop(step, samples * chunks, (scores,))
+    (scores,) = loop(step, samples * chunks, scores)
     return tf.reshape(scores.stack(), (samples, chunks * count, keys))[:, :queries]
 
 
@@ -177,10 +178,10 @@ def _compiled_scores(q: Tensor, k: Tensor, weight: Tensor) -> Tensor:
             return j + 1, tile
 
         zeros = tf.zeros((count, keys), q.dtype)
-        return i + 1, scores.write(i, _loop(add, groups, (zeros,))[0])
+        return i + 1, scores.write(i, loop(add, groups, zeros)[0])
 
     scores = tf.TensorArray(q.dtype, samples * chunks, infer_shape=False)
-    (scores,) = _loop(step, samples * chunks, (scores,))
+    (scores,) = loop(step, samples * chunks, scores)
     return tf.reshape(scores.stack(), (samples, chunks * count, keys))[:, :queries]
 
 
@@ -210,12 +211,12 @@ def _gradients(q: Tensor, k: Tensor, slope: Tensor) -> tuple[Tensor, Tensor, Ten
             return j + 1, sums, dq, dk + tf.reduce_sum(part, 1)
 
         zeros = tf.zeros((width, keys), q.dtype)
-        sums, dq, total = _loop(step, chunks, (sums, dq, zeros))
+        sums, dq, total = loop(step, chunks, sums, dq, zeros)
         return n + 1, sums, dq, dk.write(n, total)
 
     dq = tf.TensorArray(q.dtype, samples * chunks, infer_shape=False)
     dk = tf.TensorArray(q.dtype, samples, infer_shape=False)
-    sums, dq, dk = _loop(sample, samples, (tf.zeros((width, 1), q.dtype), dq, dk))
+    sums, dq, dk = loop(sample, samples, tf.zeros((width, 1), q.dtype), dq, dk)
     dq = tf.transpose(tf.reshape(dq.stack(), (-1, width, count)), (0, 2, 1))
     dq = tf.reshape(dq, (samples, chunks * count, width))[:, :queries]
     dk = tf.transpose(tf.reshape(dk.stack(), (samples, width, keys)), (0, 2, 1))
@@ -233,17 +234,6 @@ def _key_pairs(k: Tensor) -> Tensor:
     """Returns [e^{2k}, 1] for each key, units first: (B, U, 2, S)."""
     k = tf.transpose(k, (0, 2, 1))
     return tf.stack([k, tf.ones_like(k)], 2)
-
-
-def _loop(step: Any, times: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Runs step(counter, *state) `times` times and returns the last state."""
-    return tf.while_loop(
-        lambda i, *_: i < times,
-        step,
-        (tf.constant(0), *state),
-        parallel_iterations=1,  # more would store several chunks at once
-        maximum_iterations=times,
-    )[1:]
 
 
 def _split(queries: Any, size: int, keys: Any) -> tuple[Any, Any]:

@@ -6,11 +6,11 @@ head, V width of a value.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from keras import ops
 
-from keras_attention.kernels.attention import bands
 from keras_attention.numerics import masks, normalizers
 from keras_attention.numerics.axes import grouped_matmul
 from keras_attention.numerics.precision import to_float32
@@ -26,8 +26,12 @@ def dot_product_attention(
     scale: float,
     is_causal: bool,
     bias: Tensor | None = None,
+    dropout: Callable | None = None,
 ) -> Tensor:
-    """Computes two batched products; see `ops.dot_product_attention`."""
+    """Computes two batched products; see `ops.dot_product_attention`.
+
+    `dropout` is a function of the weights (B, H, T, S).
+    """
     q = ops.transpose(ops.multiply(query, scale), (0, 2, 1, 3))  # (B, H, T, E)
     k = ops.transpose(key, (0, 2, 3, 1))  # (B, G, E, S)
     v = ops.transpose(value, (0, 2, 1, 3))  # (B, G, S, V)
@@ -39,33 +43,15 @@ def dot_product_attention(
         scores = to_float32(scores)
         scores = scores + ops.cast(bias, scores.dtype)
     weights = ops.cast(normalizers.softmax(scores, mask), v.dtype)
+    weights = weights if dropout is None else dropout(weights)
     return ops.transpose(matmul(weights, v), (0, 2, 1, 3))  # (B, T, H, V)
 
 
-def local_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    scale: float,
-    is_causal: bool,
-    window: int,
-) -> Tensor:
-    """Computes attention in a sliding window; see `ops.dot_product_attention`."""
-    mask = bands.merged(mask, query, key, window)
-    return dot_product_attention(query, key, value, mask, scale, is_causal)
+def local_attention(*args: Any) -> Tensor | None:
+    """Returns None: a mask of the window is as fast."""
+    return None
 
 
-def dropout_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    scale: float,
-    is_causal: bool,
-    bias: Tensor | None,
-    rate: float,
-    seed: Any,
-) -> Tensor | None:
+def dropout_attention(*args: Any) -> Tensor | None:
     """Returns None: explicit weights are as fast."""
     return None
