@@ -37,10 +37,11 @@ def attention(
     All sizes except the batch must be static.
     """
 
-    def visible() -> Tensor:
-        near = masks.sliding_window(band.queries, band.keys, band.window)
-        causal = masks.causal(band.queries, band.keys) if band.is_causal else None
-        return masks.merge(mask, masks.merge(near, causal)[None, None])
+    def visible() -> Tensor | None:
+        sizes = band.queries, band.keys
+        near = masks.sliding_window(*sizes, band.window)[None, None]
+        causal = masks.causal(*sizes)[None, None] if band.is_causal else None
+        return masks.merge(mask, near, causal)
 
     output, gradients = partial(_output, band, mask), partial(_gradients, band, mask)
     return recomputed(output, gradients, visible, query * scale, key, value)
