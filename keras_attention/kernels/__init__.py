@@ -122,12 +122,9 @@ from keras_attention.kernels.saved_model import reference as _no_saved_model
 def _kernel_of(operation: str, *backends: str) -> Any:
     """Returns the module of an operation for the running backend, or the reference.
 
-    Args:
-        operation: the folder of the operation.
-        *backends: the backends that have their own module.
+    `backends` are those that have their own module.
     """
-    backend = running_backend()
-    name = backend if backend in backends else "reference"
+    name = running_backend() if running_backend() in backends else "reference"
     return import_module(f"{__name__}.{operation}.{name}")
 
 

@@ -56,16 +56,9 @@ def _fitted(x: Tensor, length: int) -> Tensor:
 
 
 def _spans(x: Tensor, band: Band, size: int, count: int) -> list[Tensor]:
-    """Returns the keys or values of each span, and those of the blocks around it.
+    """Returns the keys or values (B, S, G, ·) before, in and after each span.
 
-    Args:
-        x: (B, S, G, ·).
-        band: the blocks.
-        size: P, the queries of a span.
-        count: the number of spans.
-
-    Returns:
-        Three tensors (B ·, ·, G, ·): before the span, of the span, and after it.
+    The three tensors are (B ·, ·, G, ·).
     """
     before, after = band.before * band.size, band.after * band.size
     spans = _fitted(x, count * size).reshape(-1, count, size, *x.shape[2:])

@@ -73,19 +73,8 @@ def _computed(
 ) -> Tensor:
     """Calls a kernel, on several devices with the samples and heads of each.
 
-    Args:
-        kernel: a function of the scale, the options and the tensors below.
-        options: hashable options of the kernel.
-        whole: the named axes that are not split.
-        scale: the factor of q kᵀ.
-        query: (B, T, H, E).
-        key: (B, S, G, E).
-        value: (B, S, G, V).
-        mask: booleans that broadcast to (B, H, T, S), or None.
-        *pairs: tensors that broadcast to (B, H, T, S), or None.
-
-    Returns:
-        (B, T, H, V).
+    The kernel takes the scale, the hashable options, query, key, value and the tensors
+    of pairs, which broadcast to (B, H, T, S). The named axes `whole` are not split.
     """
     if not isinstance(scale, (int, float)):  # a tensor
         query, scale = query * scale, 1.0
