@@ -152,7 +152,8 @@ def _gradient(
         def of_numbers(*numbers: Tensor) -> Tensors:
             left = iter(numbers)
             pairs = zip(args, smooth)
-            results = function(*(next(left) if smooth else x for x, smooth in pairs))
+            mixed = (next(left) if is_smooth else x for x, is_smooth in pairs)
+            results = function(*mixed)
             return tuple(itertools.compress(results, sloped))
 
         numbers = itertools.compress(args, smooth)

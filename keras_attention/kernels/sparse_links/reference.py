@@ -53,7 +53,8 @@ def in_whole_pieces(
             filled = (_filled(x, axis, missing) for x, axis in zip(arrays, inputs))
             results = function(*filled)
             results = results if len(outputs) > 1 else (results,)
-            cut = (ops.split(y, [number], n)[0] for y, n in zip(results, outputs))
+            pairs = zip(results, outputs)
+            cut = (y[(slice(None),) * axis + (slice(number),)] for y, axis in pairs)
             return tuple(cut) if len(outputs) > 1 else next(cut)
 
         return run
