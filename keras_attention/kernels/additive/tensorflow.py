@@ -22,7 +22,7 @@ from tensorflow.python.ops import control_flow_util
 
 from keras_attention.kernels.additive import reference as plain
 from keras_attention.kernels.additive.reference import exponential
-from keras_attention.kernels.attention.loops_tensorflow import loop
+from keras_attention.kernels.attention.loops_tensorflow import loop, recomputed
 from keras_attention.kernels.keras import is_exporting
 
 Tensor = Any
@@ -51,29 +51,19 @@ def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
     return tf.reshape(scores, (*shape, keys))
 
 
-@tf.custom_gradient
-def _in_chunks(query: Tensor, key: Tensor, scale: Tensor) -> tuple[Tensor, Any]:
+def _in_chunks(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
     """Computes scores (B, T, S); the gradient recomputes each chunk."""
     known = query.shape[1] is not None and key.shape[1] is not None
     alone = known and not tf.executing_eagerly() and not is_compiled() and _has_xla()
     forward: Callable = _by_xla(_forward) if alone else _forward
     back: Callable = _by_xla(_backward) if alone else _backward
-
-    # The tape cannot record XLA's loops; stop_gradient keeps it from trying.
-    @tf.custom_gradient
-    def gradients(*given: Tensor) -> tuple[Any, Any]:
-        def again(*slopes: Tensor) -> Any:
-            return _again(given, slopes)
-
-        return back(*map(tf.stop_gradient, given)), again
-
-    def backward(slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        dq, dk, dscale = gradients(query, key, scale, slope)
-        return tf.ensure_shape(dq, query.shape), tf.ensure_shape(dk, key.shape), dscale
-
-    scores = forward(*map(tf.stop_gradient, (query, key, scale)))
-    shape = (query.shape[0], query.shape[1], key.shape[1])
-    return tf.ensure_shape(scores, shape), backward
+    scores = recomputed(
+        forward,
+        lambda _, slope, *tensors: back(*tensors, slope),
+        lambda slope, q, k, v: plain.gradients(q, k, v, slope),
+        *(query, key, scale),
+    )
+    return tf.ensure_shape(scores, (*query.shape[:2], key.shape[1]))
 
 
 def _forward(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
@@ -81,8 +71,8 @@ def _forward(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
 
     def factored() -> Tensor:
         form = _compiled_scores if is_compiled() else _scores
-        found = form(exponential(query), exponential(key), -2 * scale)
-        return found + tf.reduce_sum(scale)
+        scores = form(exponential(query), exponential(key), -2 * scale)
+        return scores + tf.reduce_sum(scale)
 
     return tf.cond(
         plain.is_wide(query, key),
@@ -105,17 +95,6 @@ def _backward(
         lambda: plain.gradients(query, key, scale, slope),
         factored,
     )
-
-
-def _again(given: tuple[Tensor, ...], slopes: tuple[Tensor, ...]) -> Any:
-    """Computes the gradients of `_backward` from the plain form.
-
-    XLA cannot differentiate the loops of `_backward`.
-    """
-    with tf.GradientTape() as tape:
-        tape.watch(given)
-        found = plain.gradients(*given)
-    return tape.gradient(found, given, slopes)
 
 
 @cache
@@ -159,14 +138,14 @@ def _compiled_scores(q: Tensor, k: Tensor, weight: Tensor) -> Tensor:
     """Computes Σ weight · r for XLA, which fuses the additions to a tile of scores."""
     (samples, queries), keys = _sizes(q), _size(k, 1)
     count, chunks = _split(queries, TILE, keys)
-    more = -q.shape[2] % UNROLLED  # padding units with weight 0
-    q = _filled(tf.pad(q, [[0, 0], [0, 0], [0, more]]), count * chunks - queries)
+    padding = -q.shape[2] % UNROLLED  # units with weight 0
+    q = _filled(tf.pad(q, [[0, 0], [0, 0], [0, padding]]), count * chunks - queries)
     groups = q.shape[2] // UNROLLED
     q = tf.reshape(q, (samples * chunks, count, groups, UNROLLED))
     q = tf.transpose(q, (0, 2, 3, 1))
-    k = tf.pad(k, [[0, 0], [0, 0], [0, more]])
+    k = tf.pad(k, [[0, 0], [0, 0], [0, padding]])
     k = tf.transpose(tf.reshape(k, (samples, keys, groups, UNROLLED)), (0, 2, 3, 1))
-    weight = tf.reshape(tf.pad(weight, [[0, more]]), (groups, UNROLLED))
+    weight = tf.reshape(tf.pad(weight, [[0, padding]]), (groups, UNROLLED))
 
     def step(i: Tensor, scores: Any) -> tuple[Tensor, Any]:
         a, b = q[i], k[i // chunks]

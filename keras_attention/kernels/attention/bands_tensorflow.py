@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_attention.kernels.attention.bands import Band
-from keras_attention.kernels.attention.loops_tensorflow import loop, recomputed
+from keras_attention.kernels.attention.loops_tensorflow import (
+    loop,
+    recomputed_tiles,
+)
 from keras_attention.numerics import masks, normalizers
 from keras_attention.numerics.precision import to_float32
 
@@ -44,7 +47,8 @@ def attention(
         return masks.merge(mask, near, causal)
 
     output, gradients = partial(_output, band, mask), partial(_gradients, band, mask)
-    return recomputed(output, gradients, visible, query * scale, key, value)
+    tensors = query * scale, key, value
+    return recomputed_tiles(output, gradients, visible, *tensors)
 
 
 def _output(

@@ -1,4 +1,4 @@
-"""Loops over tiles and blocks on TensorFlow, and gradients that recompute them."""
+"""Loops over chunks, tiles and blocks on TensorFlow, with gradients."""
 
 from __future__ import annotations
 
@@ -24,27 +24,26 @@ def loop(step: Callable, times: Any, *state: Any) -> tuple[Any, ...]:
 
 
 def recomputed(
-    output: Callable, gradients: Callable, visible: Callable, *tensors: Tensor
+    output: Callable, gradients: Callable, plain: Callable, *tensors: Tensor
 ) -> Tensor:
-    """Computes attention and stores only the tensors and the output for the gradient.
+    """Returns output(*tensors); only the tensors and the output are stored.
 
-    Second derivatives use the plain form, which stores all scores.
-
-    Args:
-        output: a function of query, key, value and perhaps a bias.
-        gradients: a function of the output, its gradient and the tensors.
-        visible: a function that returns the mask of the plain form.
-        *tensors: query, key, value and perhaps a bias.
+    The gradient is gradients(output, slope, *tensors). Second derivatives are those of
+    plain(slope, *tensors), the same gradient by differentiable operations.
     """
 
+    # The tape cannot record XLA's loops; `stop_gradient` keeps it from trying.
     @tf.custom_gradient
     def run(*tensors: Tensor) -> tuple[Tensor, Callable]:
         out = output(*map(tf.stop_gradient, tensors))
 
         @tf.custom_gradient
-        def first(*sources: Tensor) -> tuple[list[Tensor], Callable]:
+        def first(*sources: Tensor) -> tuple[Any, Callable]:
             def second(*slopes: Tensor) -> Any:
-                return _second_gradients(visible(), sources, slopes)
+                with tf.GradientTape() as tape:
+                    tape.watch(sources)
+                    results = plain(*sources)
+                return tape.gradient(results, sources, slopes)
 
             return gradients(out, *map(tf.stop_gradient, sources)), second
 
@@ -57,15 +56,18 @@ def recomputed(
     return run(*tensors)
 
 
-def _second_gradients(mask: Tensor | None, sources: Any, slopes: Any) -> Any:
-    with tf.GradientTape() as tape:
-        tape.watch(sources)
-        slope, *tensors = sources
-        with tf.GradientTape() as inner:
-            inner.watch(tensors)
+def recomputed_tiles(
+    output: Callable, gradients: Callable, visible: Callable, *tensors: Tensor
+) -> Tensor:
+    """Calls `recomputed` with a mask for the plain form, which stores all scores."""
+
+    def plain(slope: Tensor, *tensors: Tensor) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(tensors)
             query, key, value, bias = (*tensors, None)[:4]
             out = reference.dot_product_attention(
-                query, key, value, mask, 1.0, False, bias
+                query, key, value, visible(), 1.0, False, bias
             )
-        gradients = inner.gradient(out, tensors, slope)
-    return tape.gradient(gradients, sources, slopes)
+        return tape.gradient(out, tensors, slope)
+
+    return recomputed(output, gradients, plain, *tensors)

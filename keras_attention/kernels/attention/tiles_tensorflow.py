@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_attention.kernels.attention import tiles
-from keras_attention.kernels.attention.loops_tensorflow import loop, recomputed
+from keras_attention.kernels.attention.loops_tensorflow import (
+    loop,
+    recomputed_tiles,
+)
 from keras_attention.numerics import masks, normalizers
 from keras_attention.numerics.precision import is_half, to_float32
 
@@ -83,7 +86,7 @@ def _segment(options: _SegmentOptions, *tensors: Tensor) -> Tensor:
         return masks.merge(options.mask, causal[None, None])
 
     output, gradients = partial(_output, options), partial(_gradients, options)
-    return recomputed(output, gradients, visible, *tensors)
+    return recomputed_tiles(output, gradients, visible, *tensors)
 
 
 def _output(options: _SegmentOptions, *tensors: Tensor) -> Tensor:
