@@ -24,5 +24,5 @@ def integer_dtypes(backend: Any = None) -> set:
 
 
 def _forms(names: tuple[str, ...], backend: Any) -> set:
-    own = () if backend is None else [getattr(backend, name) for name in names]
-    return {*names, *map(np.dtype, names), *own}
+    attributes = [] if backend is None else [getattr(backend, name) for name in names]
+    return {*names, *map(np.dtype, names), *attributes}
