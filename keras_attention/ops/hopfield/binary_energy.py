@@ -116,9 +116,7 @@ def polynomial_update(
             :func:`polynomial_energy`. "synchronous" updates all neurons at once.
 
     Returns:
-        (..., T, D), the states after one pass over all neurons. They are in half
-        precision if the given states are. Otherwise they are in float64 if the inputs
-        are and the backend keeps float64, else in float32.
+        (..., T, D), as :func:`classical_update` does.
 
     Raises:
         ValueError: as `classical_update` does, and for an invalid degree.
@@ -173,9 +171,7 @@ def exponential_update(
             :func:`exponential_energy`. "synchronous" updates all neurons at once.
 
     Returns:
-        (..., T, D), the states after one pass over all neurons. They are in half
-        precision if the given states are. Otherwise they are in float64 if the inputs
-        are and the backend keeps float64, else in float32.
+        (..., T, D), as :func:`classical_update` does.
 
     Raises:
         ValueError: as `classical_update` does.
@@ -246,18 +242,16 @@ def _checked(
         )
     degree = _check_degree(degree)
     ours, stored = pattern_checks.binary(states, patterns)
-    return pattern_checks.result(
-        neurons_update(ours, stored, kind, order, degree), states
-    )
+    updated = neurons_update(ours, stored, kind, order, degree)
+    return pattern_checks.result(updated, states)
 
 
 def _at_once(
     states: Tensor, patterns: Tensor, overlap: Tensor, differences: Differences
 ) -> Tensor:
     even_part, slope = differences(overlap, states.shape[-1])  # (..., T, S)
-    growth = ops.sum(even_part, axis=-1, keepdims=True) - states * ops.matmul(
-        slope, patterns
-    )  # (..., T, D)
+    growth = ops.sum(even_part, axis=-1, keepdims=True)
+    growth = growth - states * ops.matmul(slope, patterns)  # (..., T, D)
     return ops.where(growth > 0, -states, states)
 
 
@@ -275,8 +269,8 @@ def _one_by_one(
         return overlap + ops.expand_dims(new - old, -1) * stored, new
 
     neurons = (ops.moveaxis(states, -1, 0), ops.moveaxis(patterns, -1, 0))
-    _, found = scan(step, overlap, neurons)  # (D, ..., T)
-    return ops.moveaxis(found, 0, -1)
+    _, updated = scan(step, overlap, neurons)  # (D, ..., T)
+    return ops.moveaxis(updated, 0, -1)
 
 
 def _power(degree: int) -> Differences:
@@ -293,9 +287,10 @@ def _power(degree: int) -> Differences:
         even_part, slope, power = ops.zeros_like(u), ops.zeros_like(u), ops.ones_like(u)
         for k in range(degree, 0, -1):  # power = u^(n − k)
             term = math.comb(degree, k) * step**k * power
-            even_part, slope = (
-                (even_part, slope + term) if k % 2 else (even_part + term, slope)
-            )
+            if k % 2:
+                slope = slope + term
+            else:
+                even_part = even_part + term
             power = power * u
         return even_part, slope
 
