@@ -217,9 +217,7 @@ def attention_mask(
         None if value_mask is None else ops.expand_dims(value_mask, 1),  # (B, 1, S)
         None if key_mask is None else ops.expand_dims(key_mask, 1),  # (B, 1, S)
         attention_mask,
-        ops.expand_dims(causal(*(sizes or (queries, keys))), 0)
-        if use_causal_mask
-        else None,
+        causal(*(sizes or (queries, keys)))[None] if use_causal_mask else None,
     )
 
 

@@ -307,8 +307,8 @@ def bucket_table(buckets: int, max_distance: int, bidirectional: bool) -> Array:
     and max the largest distance. Bucket e + k starts at the smallest distance n with f
     log(n/e) / log(max/e) ≥ k. The code uses the equivalent condition nᶠ eᵏ ≥ maxᵏ eᶠ.
 
-    The arguments and errors are those of :func:`relative_buckets`. The result is a NumPy
-    array of integers, (max_distance + 1,).
+    The arguments and errors are those of :func:`relative_buckets`. The result is a
+    NumPy array of integers, (max_distance + 1,).
     """
     sides = 2 if bidirectional else 1
     if buckets < 2 * sides or buckets % sides:

@@ -182,10 +182,9 @@ def sparse_directions(
     at, values = (
         ops.reshape(x, (-1, k, slots)) for x in (links.slots, links.values)
     )  # (B H, K, M)
-    found = kernels.follow_links(values, at, reads)  # (B H, M, R)
-    forward, backward = (
+    forward, backward = (  # from (B H, M, R)
         ops.transpose(ops.reshape(x, (-1, heads, slots, readers)), (0, 3, 1, 2))
-        for x in found
+        for x in kernels.follow_links(values, at, reads)
     )
     return forward, backward
 
@@ -218,8 +217,8 @@ def _strongest(weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Returns the slots and rescaled weights of the K largest entries per row."""
     values, slots = ops.top_k(weights, k)  # (G, K)
     total = ops.sum(weights, axis=-1, keepdims=True)
-    kept = ops.sum(values, axis=-1, keepdims=True)
-    return ops.cast(slots, "int32"), values * ((total + EPSILON) / (kept + EPSILON))
+    largest = ops.sum(values, axis=-1, keepdims=True)
+    return ops.cast(slots, "int32"), values * ((total + EPSILON) / (largest + EPSILON))
 
 
 def _written(x: Tensor, index: Tensor, numbers: Tensor) -> Tensor:
