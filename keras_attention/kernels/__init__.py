@@ -9,21 +9,18 @@ the same functions:
   sliding window, in time and memory that grow linearly with the length; or None where a
   mask of the window is as fast
 - `dropout_attention(query, key, value, mask, scale, is_causal, bias, rate, seed)`: the
-  same with dropout of the weights, from a `SeedGenerator`; or None where explicit
-  weights are as fast. No random number per weight is stored
-- `dense(layer, x)`: the output of an `EinsumDense` layer
-- `normalize(layer, x)`: the output of Keras' `LayerNormalization` or
-  `RMSNormalization` of the last axis
+  same with dropout of the weights, from a `SeedGenerator`, without a random number per
+  weight; or None where explicit weights are as fast
+- `dense(layer, x)`: the output of an `EinsumDense` layer. `normalize(layer, x)`: that
+  of Keras' `LayerNormalization` or `RMSNormalization` of the last axis
 - `word_sums(tokens, first, second, table)`: two weighted sums of the embeddings of the
   words of each sentence; (..., L) integers, (..., L) numbers twice and a table (V, D)
-  give (..., D) twice
-- `word_sums_pay(size, length)`: whether `word_sums` is faster in training than a vector
-  per word, for a vocabulary and a length of sentences, which can be None
-- `additive(query, key, scale, exact)`, see :func:`keras_attention.ops.scores.additive`
-- `precompute_key(key)`: a value for the argument `key` of `additive` that is faster for
-  single queries
+  give (..., D) twice. `word_sums_pay(size, length)`: whether it is faster in training
+  than a vector per word, for a vocabulary and a length of sentences, which can be None
+- `additive(query, key, scale, exact)` and `precompute_key(key)`, see
+  :func:`keras_attention.ops.scores.additive`
 - `lookup(query, table, count)`: softmax(query xᵀ) x for queries (T, D), where x are the
-  first `count` rows of `table`. It does not store all scores. It returns None where
+  first `count` rows of `table`, without storing all scores; or None where
   :mod:`keras_attention.ops.hopfield.streaming` is as fast
 - `any_left(moving)`: the condition of a loop that runs while any of the booleans
   `moving` is True; always True where an export unrolls the loop. Steps must leave
@@ -37,68 +34,52 @@ the same functions:
   closes over, except variables
 - `access_memory(interface, memory, mask, options)`: one step of a DNC's memory. It maps
   a `MemoryState` to the words read (B, R, W), the next `MemoryState`, and the
-  intermediate results of the step, or None. `memory_step/interface.py` defines the
-  order of the interface. Where `mask` (B, 1) is 0, nothing is freed or written.
-  `options` are the `MemoryOptions` of the step. On JAX and TensorFlow, steps with one
-  write head and dense links have an explicit gradient
-- `trace_memory(interface, memory, mask, options)`: the step of `access_memory` in Keras
-  operations, with its intermediate results
-- `fade_links(values, slots, weights)`: the sparse links (G, K, M) after a write. The
-  cost is proportional to the number of nonzero links; see `ops/memory/links.py`
-- `follow_links(values, slots, reads)`: the weights f and b (G, M, R) for the previous
-  reads, at the same cost
-- `generate(step, state, start, stop, done)`, see
-  :func:`keras_attention.ops.sequence.decoding.generate`
-- `read(tensor, index)`: the entry at `index` of axis 1, (B, ...)
-- `write(tensor, index, values)`: a tensor (B, T, ...) with the values (B, ...) at
-  `index` of axis 1. Do not use the input tensor afterwards, because torch modifies it
-  in place. For decoding only, without gradients
+  intermediate results of the step, or None. Where `mask` (B, 1) is 0, nothing is freed
+  or written. `trace_memory` is the same in Keras operations, always with these results
+- `fade_links(values, slots, weights)`: the sparse links (G, K, M) after a write.
+  `follow_links(values, slots, reads)`: the weights f and b (G, M, R). The cost is
+  proportional to the number of nonzero links
+- `generate(step, state, start, stop, done)`, `read(tensor, index)` and
+  `write(tensor, index, values)`, see :mod:`keras_attention.ops.sequence.decoding`
 - `compiled(function, variables, jit_compile)`: a compiled version of `function`, whose
   arguments are structures of arrays, numbers and None. It is compiled once per
   combination of shapes and dtypes. Each call reads the current values of the variables
   and may assign to them. `jit_compile` determines whether TensorFlow compiles the graph
-  with XLA
+  with XLA. `uncompiled` does not compile
 - `without_initial_values()`: a context in which JAX creates variables without values,
   which must be assigned later
-- `uncompiled(function, variables, jit_compile)`: a replacement for `compiled` that does
-  not compile
 - `Replayer(function, layers, after)`: calls a function of Keras layers; on torch, it
-  replays traced calls, see `replay/torch.py`
-- `random_input(function)`: the random numbers that a function without arguments
-  returns. Each replay calls the function
-- `decision(flag)`: a boolean tensor as a Python boolean. Each replay compares it
-- `expect(condition)`: adds a condition to a trace, beside a check of values that raises
-  an error. `will_be_known(tensor)` says whether a call is traced, and its replay will
-  know the values of the tensor
+  replays traced calls, see `replay/torch.py`. `random_input(function)`: the random
+  numbers that a function without arguments returns; each replay calls it.
+  `decision(flag)`: a boolean tensor as a Python boolean; each replay compares it.
+  `expect(condition)`: adds a condition to a trace, beside a check of values that raises
+  an error. `will_be_known(tensor)`: whether a call is traced, and its replay will know
+  the values of the tensor
 - `save_function(path, model, function, spec, rules, plain)`: writes a SavedModel of
   `function`, which maps a tensor of `spec` to a tensor and uses the weights of `model`.
   `rules` are the `Rules` that the file checks. `plain` says whether the function
   neither sorts nor draws random numbers, which JAX requires. NumPy, OpenVINO and torch
   refuse
 - `check_distribution()`: raises an error where `keras.distribution` splits no weights,
-  on all backends but JAX. `place(variable, layout)` moves a variable to a
-  `TensorLayout`; `bytes_held(variable)` is the number of its bytes on a device.
-  `SPLITS_TENSORS` says whether `keras.distribution` splits weights and batches
+  on all backends but JAX, as `SPLITS_TENSORS` says. `place(variable, layout)` moves a
+  variable to a `TensorLayout`; `bytes_held(variable)` is the number of its bytes on a
+  device
 - `axis_sizes(mesh, axis, operation)`: the sizes of the axes of a mesh, which must have
-  `axis`. `is_local(mesh)` says whether all its devices belong to this process.
+  `axis`. `is_local(mesh)`: whether all its devices belong to this process.
   `to_mesh(x, mesh, *axes)` moves a tensor to them. `on_rows(function, table, count,
-  given, mesh, axis)` calls a function on each device, with the rows of a table that the
-  device holds. They raise an error on all backends but JAX
-- `ring_attention(query, key, value, mask, scale, is_causal, mesh, axis)`: attention
-  over a sequence that is split over the devices of a mesh, see
-  :func:`keras_attention.ops.ring_attention`, on JAX
+  tensors, mesh, axis)` calls a function on each device, with the rows of a table that
+  the device holds. `ring_attention`, see :func:`keras_attention.ops.ring_attention`.
+  They raise an error on all backends but JAX
 - `takes_training(layer)`, `in_layer_call()`, `carried_mask(tensor)`,
   `cast_with_mask(x, dtype)`: access to private names of Keras
 - `is_traced(tensor)`: whether the values of a tensor are unknown, as inside a compiled
-  function or while a graph is built
-- `is_readable(tensor)`: whether the values of a tensor are known and in the memory of
-  the host, so that reading them waits for no accelerator
+  function or while a graph is built. `is_readable(tensor)`: whether they are known and
+  in the memory of the host, so that reading them waits for no accelerator
 - `changes(variables)`: a function that tells whether the values of the variables may
   have changed since; False only where the backend proves it. It reads them only on
   TensorFlow, after a sparse gradient
-- `COMPLEX`, `INTEGERS`: the complex dtypes, and the dtypes of integers and
-  booleans
-- `ERRORS`: the errors that a call with bad inputs can raise
+- `COMPLEX`, `INTEGERS`: the complex dtypes, and the dtypes of integers and booleans.
+  `ERRORS`: the errors that a call with bad inputs can raise
 
 On JAX, kernels with loops over samples or heads keep these split over devices; see
 `partitioning/jax.py`.

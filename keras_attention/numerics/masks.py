@@ -212,12 +212,13 @@ def attention_mask(
     else:
         shape = (batch, queries, keys)
         attention_mask = check("attention_mask", attention_mask, shape)
+    sizes = sizes or (queries, keys)
     return merge(
         None if query_mask is None else ops.expand_dims(query_mask, 2),  # (B, T, 1)
         None if value_mask is None else ops.expand_dims(value_mask, 1),  # (B, 1, S)
         None if key_mask is None else ops.expand_dims(key_mask, 1),  # (B, 1, S)
         attention_mask,
-        causal(*(sizes or (queries, keys)))[None] if use_causal_mask else None,
+        ops.expand_dims(causal(*sizes), 0) if use_causal_mask else None,
     )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.numerics.precision import is_half, to_float32
+from keras_attention.numerics.precision import HALF, to_float32
 
 Tensor = Any
 Score = Callable[[Tensor, Tensor], Tensor]
@@ -156,7 +156,7 @@ def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool = False) -> 
             f"query.shape={tuple(query.shape)}"
         )
     tensors = query, key, scale
-    if any(is_half(x) for x in tensors):
+    if any(keras.backend.standardize_dtype(x.dtype) in HALF for x in tensors):
         tensors = tuple(map(to_float32, tensors))
     return ops.cast(kernels.additive(*tensors, exact), query.dtype)
 
@@ -177,7 +177,7 @@ def precompute_key(key: Tensor) -> Any:
     """
     if isinstance(key, keras.KerasTensor):
         return key
-    return kernels.precompute_key(ops.cast(key, "float32") if is_half(key) else key)
+    return kernels.precompute_key(to_float32(key))
 
 
 KNOWN: dict[str, Score] = {
@@ -241,10 +241,9 @@ def _squared_distances(q: Tensor, k: Tensor) -> Tensor:
     nearest = ops.where(ops.isfinite(nearest), nearest, 0)
     nearest = ops.stop_gradient(nearest)  # no distance depends on it
     q, k = q - nearest, k - nearest
-    lengths = (
-        ops.sum(q**2, axis=-1)[..., :, None] + ops.sum(k**2, axis=-1)[..., None, :]
-    )
-    return ops.relu(lengths - 2 * dot(q, k))  # (..., T, S)
+    of_q, of_k = ops.sum(q**2, axis=-1), ops.sum(k**2, axis=-1)
+    squares = of_q[..., :, None] + of_k[..., None, :] - 2 * dot(q, k)
+    return ops.relu(squares)  # (..., T, S)
 
 
 def unit(x: Tensor) -> Tensor:
