@@ -217,14 +217,8 @@ def _angle(position: Tensor, rates: Array) -> Tensor:
     With p = 2048 a + b and the frequency f = rates / 2π, the number of turns is
     a · (2048 f) + b · f. Whole turns do not count and a is an integer, so 2048 f is
     reduced to its fraction. Each factor is split into a multiple of 2⁻¹¹, whose product
-    with a or b is exact in float32 if f < 1 and b is an integer, and a small rest.
-
-    Args:
-        position: float32 that broadcasts to (..., n).
-        rates: (n,).
-
-    Returns:
-        (..., n), float32, between −π and π up to rounding.
+    with a or b is exact in float32 if f < 1 and b is an integer, and a small rest. The
+    result (..., n) is between −π and π up to rounding.
     """
     frequency = np.asarray(rates, "float64") / (2 * np.pi)
     high = ops.floor(position / 2048)

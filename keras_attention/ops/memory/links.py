@@ -236,14 +236,7 @@ def _merge(
 ) -> tuple[Tensor, Tensor]:
     """Merges new links w[i] p[j] into the rows i and keeps the K largest per row.
 
-    Args:
-        at: slots of the existing links of the rows, (G, K, K).
-        values: values of the existing links, (G, K, K).
-        rows: slots i and weights w, (G, K).
-        columns: slots j and weights p, (G, K).
-
-    Returns:
-        Slots and values, (G, K, K).
+    The slots and values of links are (G, K, K), those of `rows` and `columns` (G, K).
     """
     after, before = rows[0][..., None], columns[0][:, None]  # (G, K, 1), (G, 1, K)
     new = rows[1][..., None] * columns[1][:, None]  # (G, K, K)
