@@ -105,18 +105,9 @@ def polynomial_update(
 ) -> Tensor:
     """Updates σⱼ ← sign(Σᵢ (xᵢⱼ + hᵢⱼ)ⁿ − (−xᵢⱼ + hᵢⱼ)ⁿ), hᵢⱼ = Σ_{k ≠ j} xᵢₖσₖ.
 
-    n = 2 gives the classical network.
-
-    Args:
-        states: σ, (..., T, D), −1 and 1.
-        patterns: X, (..., S, D), −1 and 1, one pattern per row; checked as in
-            :func:`classical_update`.
-        degree: n, an integer of at least 2.
-        order: "asynchronous" updates one neuron after another and never increases
-            :func:`polynomial_energy`. "synchronous" updates all neurons at once.
-
-    Returns:
-        (..., T, D), as :func:`classical_update` does.
+    n = 2 gives the classical network. `degree` is n, an integer of at least 2. The other
+    arguments and the result are those of :func:`classical_update`. Asynchronous updates
+    never increase :func:`polynomial_energy`.
 
     Raises:
         ValueError: as `classical_update` does, and for an invalid degree.
@@ -131,17 +122,11 @@ def polynomial_update(
 def polynomial_energy(states: Tensor, patterns: Tensor, degree: int = 3) -> Tensor:
     """Computes −Σᵢ (xᵢᵀσ)ⁿ.
 
-    Args:
-        states: σ, (..., T, D), −1 and 1.
-        patterns: X, (..., S, D), −1 and 1.
-        degree: n, an integer of at least 2.
+    The arguments and the errors are those of :func:`polynomial_update`.
 
     Returns:
         (..., T); float32 for inputs in half precision. The energy is −∞ if S Dⁿ
         overflows the dtype; the update does not overflow.
-
-    Raises:
-        ValueError: as `polynomial_update` does.
 
     Reference:
         Krotov & Hopfield (2016), section 2.
@@ -163,18 +148,8 @@ def exponential_update(
     The update is a form of attention: with p = softmax(Xσ), neuron j is flipped if σⱼ
     Σᵢ pᵢ xᵢⱼ < tanh 1.
 
-    Args:
-        states: σ, (..., T, D), −1 and 1.
-        patterns: X, (..., S, D), −1 and 1, one pattern per row; checked as in
-            :func:`classical_update`.
-        order: "asynchronous" updates one neuron after another and never increases
-            :func:`exponential_energy`. "synchronous" updates all neurons at once.
-
-    Returns:
-        (..., T, D), as :func:`classical_update` does.
-
-    Raises:
-        ValueError: as `classical_update` does.
+    The arguments, the result and the errors are those of :func:`classical_update`.
+    Asynchronous updates never increase :func:`exponential_energy`.
 
     Reference:
         Demircigil et al., "On a model of associative memory with huge storage capacity"
@@ -187,17 +162,7 @@ def exponential_energy(states: Tensor, patterns: Tensor) -> Tensor:
     """Computes −ln Σᵢ exp(xᵢᵀσ), which ranks states like the energy −Σᵢ exp(xᵢᵀσ).
 
     The energy itself, −exp(−`exponential_energy`), overflows float32 from 89 neurons
-    on.
-
-    Args:
-        states: σ, (..., T, D), −1 and 1.
-        patterns: X, (..., S, D), −1 and 1.
-
-    Returns:
-        (..., T); float32 for inputs in half precision.
-
-    Raises:
-        ValueError: as `exponential_update` does.
+    on. The arguments, the result and the errors are those of :func:`classical_energy`.
 
     Reference:
         Demircigil et al. (2017); as a logarithm: Ramsauer et al., "Hopfield networks is
