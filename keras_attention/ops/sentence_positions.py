@@ -64,8 +64,8 @@ def position_weighted_sum(
     counts, (..., V), which is faster for small vocabularies, above all in the backward
     pass: the gradient of an embedding lookup is a scatter.
 
-    The tokens are integers (..., L), and the table is A, (V, d). The other arguments and
-    the errors are those of :func:`sentence_position`; a word of padding has j = 0.
+    The tokens are integers (..., L), and the table is A, (V, d). The other arguments
+    and the errors are those of :func:`sentence_position`; a word of padding has j = 0.
 
     Returns:
         (..., d), in the dtype of the table.

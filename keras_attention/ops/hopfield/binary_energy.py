@@ -105,9 +105,9 @@ def polynomial_update(
 ) -> Tensor:
     """Updates σⱼ ← sign(Σᵢ (xᵢⱼ + hᵢⱼ)ⁿ − (−xᵢⱼ + hᵢⱼ)ⁿ), hᵢⱼ = Σ_{k ≠ j} xᵢₖσₖ.
 
-    n = 2 gives the classical network. `degree` is n, an integer of at least 2. The other
-    arguments and the result are those of :func:`classical_update`. Asynchronous updates
-    never increase :func:`polynomial_energy`.
+    n = 2 gives the classical network. `degree` is n, an integer of at least 2. The
+    other arguments and the result are those of :func:`classical_update`. Asynchronous
+    updates never increase :func:`polynomial_energy`.
 
     Raises:
         ValueError: as `classical_update` does, and for an invalid degree.
