@@ -98,7 +98,11 @@ def _gradients(
         values += to_float32(tf.matmul(weights, slopes[n], transpose_a=True))
         dk = dk.write(n, keys[:, : band.size])
         dv = dv.write(n, values[:, : band.size])
-        return n + 1, dq, dk, dv, *(_moved(x, band.size) for x in (keys, values))
+        keys, values = (
+            tf.pad(x[:, band.size :], [[0, 0], [0, band.size], [0, 0]])
+            for x in (keys, values)
+        )
+        return n + 1, dq, dk, dv, keys, values
 
     wide = to_float32(query[:0]).dtype
     arrays = [
@@ -120,11 +124,6 @@ def _gradients(
         done = tf.reshape(done, (-1, groups, band.keys, width))
         gradients.append(tf.cast(tf.transpose(done, (0, 2, 1, 3)), x.dtype))
     return gradients
-
-
-def _moved(x: Tensor, size: int) -> Tensor:
-    """Removes the first `size` entries of axis 1, and appends as many zeros."""
-    return tf.pad(x[:, size:], [[0, 0], [0, size], [0, 0]])
 
 
 def _weights(band: Band, blocks: _Blocks, n: Tensor) -> Tensor:

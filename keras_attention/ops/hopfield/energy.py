@@ -237,8 +237,7 @@ def _left(weights: Tensor, mask: Tensor | None) -> Tensor:
 def _normalizer(normalizer: str | Callable) -> Callable:
     if callable(normalizer):
         return normalizer
-    _check_normalizer(normalizer, " or a callable f(scores, mask)")
-    return normalizers.get(normalizer)
+    return normalizers.get(_known(normalizer, " or a callable f(scores, mask)"))
 
 
 def _potential(normalizer: str) -> tuple[Callable, Callable]:
@@ -247,16 +246,16 @@ def _potential(normalizer: str) -> tuple[Callable, Callable]:
             "`normalizer` must be given by its name for an energy: the energy of a "
             f"callable is not known. Received: normalizer={normalizer!r}"
         )
-    _check_normalizer(normalizer)
-    return _POTENTIALS[normalizer]
+    return _POTENTIALS[_known(normalizer)]
 
 
-def _check_normalizer(normalizer: str, or_else: str = "") -> None:
-    if not isinstance(normalizer, str) or normalizer not in _POTENTIALS:
-        raise ValueError(
-            f"`normalizer` must be one of {list(_POTENTIALS)}{or_else}. "
-            f"Received: normalizer={normalizer!r}"
-        )
+def _known(normalizer: str, or_else: str = "") -> str:
+    if isinstance(normalizer, str) and normalizer in _POTENTIALS:
+        return normalizer
+    raise ValueError(
+        f"`normalizer` must be one of {list(_POTENTIALS)}{or_else}. "
+        f"Received: normalizer={normalizer!r}"
+    )
 
 
 def _hidden(z: Tensor, mask: Tensor | None) -> Tensor:
