@@ -86,15 +86,12 @@ def sliding_window(queries: int | Tensor, keys: int | Tensor, window: int) -> Te
 
 
 def near(query_position: Tensor, key_position: Tensor, window: int) -> Tensor:
-    """Builds the mask of `sliding_window` from explicit query and key positions.
+    """Builds the mask of `sliding_window`, (..., T, S), from explicit positions.
 
     Args:
         query_position: integers (..., T).
         key_position: integers (..., S).
         window: a positive number of steps.
-
-    Returns:
-        Booleans (..., T, S).
     """
     steps = ops.expand_dims(query_position, -1) - ops.expand_dims(key_position, -2)
     return ops.abs(steps) < window  # (..., T, S)

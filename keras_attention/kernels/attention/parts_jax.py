@@ -1,9 +1,7 @@
 """Attention on JAX, compiled; its batch or heads may be split over devices.
 
-Each device computes its samples and heads; see `kernels/partitioning/jax.py`.
-
-Shapes: B batch, T queries, S keys, H heads, G heads of keys and values, E width of a
-head, V width of a value.
+Each device computes its samples and heads; see `kernels/partitioning/jax.py`. The
+shapes are those of `reference.py`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Scaled dot-product attention on torch.
-
-Shapes: B batch, T queries, S keys, H heads, G heads of keys and values, E width of a
-head, V width of a value.
-"""
+"""Scaled dot-product attention on torch, in the shapes of `reference.py`."""
 
 from __future__ import annotations
 
