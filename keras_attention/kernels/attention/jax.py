@@ -46,8 +46,10 @@ def dot_product_attention(
         return ops.dot_product_attention(
             query, key, value, scale=scale, is_causal=is_causal
         )
-    long = _is_known(query, key, value) and tiles.pays(query, key, value)
-    if long and platform() == "cpu":
+    symbolic = any(isinstance(x, keras.KerasTensor) for x in (query, key, value))
+    known = not symbolic and all(isinstance(n, int) for n in (*query.shape, *key.shape))
+    long = known and query.shape[1] * key.shape[1] >= tiles.LEAST
+    if long and tiles.pays(query, key, value) and platform() == "cpu":
         q, k, v = (ops.convert_to_tensor(x) for x in (query, key, value))
         return parts_jax.attention(q, k, v, mask, scale, is_causal, bias)
     return reference.dot_product_attention(
