@@ -6,24 +6,21 @@ the same functions:
 - `dot_product_attention(query, key, value, mask, scale, is_causal, bias=None)`, see
   :func:`keras_attention.ops.dot_product_attention`
 - `local_attention(query, key, value, mask, scale, is_causal, window)`: the same in a
-  sliding window. With a mask (B, 1, 1, S) and long sequences, time and memory grow
-  linearly with the length
+  sliding window, in time and memory that grow linearly with the length; or None where a
+  mask of the window is as fast
 - `dropout_attention(query, key, value, mask, scale, is_causal, bias, rate, seed)`: the
-  same with dropout of the weights, from a `SeedGenerator`; or None where explicit
-  weights are as fast. No random number per weight is stored
-- `dense(layer, x)`: the output of an `EinsumDense` layer
-- `normalize(layer, x)`: the output of Keras' `LayerNormalization` or
-  `RMSNormalization` of the last axis
+  same with dropout of the weights, from a `SeedGenerator`, without a random number per
+  weight; or None where explicit weights are as fast
+- `dense(layer, x)`: the output of an `EinsumDense` layer. `normalize(layer, x)`: that
+  of Keras' `LayerNormalization` or `RMSNormalization` of the last axis
 - `word_sums(tokens, first, second, table)`: two weighted sums of the embeddings of the
   words of each sentence; (..., L) integers, (..., L) numbers twice and a table (V, D)
-  give (..., D) twice
-- `word_sums_pay(size, length)`: whether `word_sums` is faster in training than a vector
-  per word, for a vocabulary and a length of sentences, which can be None
-- `additive(query, key, scale, exact)`, see :func:`keras_attention.ops.scores.additive`
-- `precompute_key(key)`: a value for the argument `key` of `additive` that is faster for
-  single queries
+  give (..., D) twice. `word_sums_pay(size, length)`: whether it is faster in training
+  than a vector per word, for a vocabulary and a length of sentences, which can be None
+- `additive(query, key, scale, exact)` and `precompute_key(key)`, see
+  :func:`keras_attention.ops.scores.additive`
 - `lookup(query, table, count)`: softmax(query xᵀ) x for queries (T, D), where x are the
-  first `count` rows of `table`. It does not store all scores. It returns None where
+  first `count` rows of `table`, without storing all scores; or None where
   :mod:`keras_attention.ops.hopfield.streaming` is as fast
 - `any_left(moving)`: the condition of a loop that runs while any of the booleans
   `moving` is True; always True where an export unrolls the loop. Steps must leave
@@ -37,68 +34,52 @@ the same functions:
   closes over, except variables
 - `access_memory(interface, memory, mask, options)`: one step of a DNC's memory. It maps
   a `MemoryState` to the words read (B, R, W), the next `MemoryState`, and the
-  intermediate results of the step, or None. `memory_step/interface.py` defines the
-  order of the interface. Where `mask` (B, 1) is 0, nothing is freed or written.
-  `options` are the `MemoryOptions` of the step. On JAX and TensorFlow, steps with one
-  write head and dense links have an explicit gradient
-- `trace_memory(interface, memory, mask, options)`: the step of `access_memory` in Keras
-  operations, with its intermediate results
-- `fade_links(values, slots, weights)`: the sparse links (G, K, M) after a write. The
-  cost is proportional to the number of nonzero links; see `ops/memory/links.py`
-- `follow_links(values, slots, reads)`: the weights f and b (G, M, R) for the previous
-  reads, at the same cost
-- `generate(step, state, start, stop, done)`, see
-  :func:`keras_attention.ops.sequence.decoding.generate`
-- `read(tensor, index)`: the entry at `index` of axis 1, (B, ...)
-- `write(tensor, index, values)`: a tensor (B, T, ...) with the values (B, ...) at
-  `index` of axis 1. Do not use the input tensor afterwards, because torch modifies it
-  in place. For decoding only, without gradients
+  intermediate results of the step, or None. Where `mask` (B, 1) is 0, nothing is freed
+  or written. `trace_memory` is the same in Keras operations, always with these results
+- `fade_links(values, slots, weights)`: the sparse links (G, K, M) after a write.
+  `follow_links(values, slots, reads)`: the weights f and b (G, M, R). The cost is
+  proportional to the number of nonzero links
+- `generate(step, state, start, stop, done)`, `read(tensor, index)` and
+  `write(tensor, index, values)`, see :mod:`keras_attention.ops.sequence.decoding`
 - `compiled(function, variables, jit_compile)`: a compiled version of `function`, whose
   arguments are structures of arrays, numbers and None. It is compiled once per
   combination of shapes and dtypes. Each call reads the current values of the variables
   and may assign to them. `jit_compile` determines whether TensorFlow compiles the graph
-  with XLA
+  with XLA. `uncompiled` does not compile
 - `without_initial_values()`: a context in which JAX creates variables without values,
   which must be assigned later
-- `uncompiled(function, variables, jit_compile)`: a replacement for `compiled` that does
-  not compile
 - `Replayer(function, layers, after)`: calls a function of Keras layers; on torch, it
-  replays traced calls, see `replay/torch.py`
-- `random_input(function)`: the random numbers that a function without arguments
-  returns. Each replay calls the function
-- `decision(flag)`: a boolean tensor as a Python boolean. Each replay compares it
-- `expect(condition)`: adds a condition to a trace, beside a check of values that raises
-  an error. `will_be_known(tensor)` says whether a call is traced, and its replay will
-  know the values of the tensor
+  replays traced calls, see `replay/torch.py`. `random_input(function)`: the random
+  numbers that a function without arguments returns; each replay calls it.
+  `decision(flag)`: a boolean tensor as a Python boolean; each replay compares it.
+  `expect(condition)`: adds a condition to a trace, beside a check of values that raises
+  an error. `will_be_known(tensor)`: whether a call is traced, and its replay will know
+  the values of the tensor
 - `save_function(path, model, function, spec, rules, plain)`: writes a SavedModel of
   `function`, which maps a tensor of `spec` to a tensor and uses the weights of `model`.
   `rules` are the `Rules` that the file checks. `plain` says whether the function
   neither sorts nor draws random numbers, which JAX requires. NumPy, OpenVINO and torch
   refuse
 - `check_distribution()`: raises an error where `keras.distribution` splits no weights,
-  on all backends but JAX. `place(variable, layout)` moves a variable to a
-  `TensorLayout`; `bytes_held(variable)` is the number of its bytes on a device.
-  `SPLITS_TENSORS` says whether `keras.distribution` splits weights and batches
+  on all backends but JAX, as `SPLITS_TENSORS` says. `place(variable, layout)` moves a
+  variable to a `TensorLayout`; `bytes_held(variable)` is the number of its bytes on a
+  device
 - `axis_sizes(mesh, axis, operation)`: the sizes of the axes of a mesh, which must have
-  `axis`. `is_local(mesh)` says whether all its devices belong to this process.
+  `axis`. `is_local(mesh)`: whether all its devices belong to this process.
   `to_mesh(x, mesh, *axes)` moves a tensor to them. `on_rows(function, table, count,
-  given, mesh, axis)` calls a function on each device, with the rows of a table that the
-  device holds. They raise an error on all backends but JAX
-- `ring_attention(query, key, value, mask, scale, is_causal, mesh, axis)`: attention
-  over a sequence that is split over the devices of a mesh, see
-  :func:`keras_attention.ops.ring_attention`, on JAX
+  tensors, mesh, axis)` calls a function on each device, with the rows of a table that
+  the device holds. `ring_attention`, see :func:`keras_attention.ops.ring_attention`.
+  They raise an error on all backends but JAX
 - `takes_training(layer)`, `in_layer_call()`, `carried_mask(tensor)`,
   `cast_with_mask(x, dtype)`: access to private names of Keras
 - `is_traced(tensor)`: whether the values of a tensor are unknown, as inside a compiled
-  function or while a graph is built
-- `is_readable(tensor)`: whether the values of a tensor are known and in the memory of
-  the host, so that reading them waits for no accelerator
+  function or while a graph is built. `is_readable(tensor)`: whether they are known and
+  in the memory of the host, so that reading them waits for no accelerator
 - `changes(variables)`: a function that tells whether the values of the variables may
   have changed since; False only where the backend proves it. It reads them only on
   TensorFlow, after a sparse gradient
-- `COMPLEX`, `INTEGERS`: the complex dtypes, and the dtypes of integers and
-  booleans
-- `ERRORS`: the errors that a call with bad inputs can raise
+- `COMPLEX`, `INTEGERS`: the complex dtypes, and the dtypes of integers and booleans.
+  `ERRORS`: the errors that a call with bad inputs can raise
 
 On JAX, kernels with loops over samples or heads keep these split over devices; see
 `partitioning/jax.py`.
@@ -112,31 +93,19 @@ from typing import Any
 
 from keras.config import backend as running_backend
 
-from keras_attention.kernels.keras import (
-    carried_mask,
-    cast_with_mask,
-    in_layer_call,
-    is_exporting,
-    stable_argsort,
-    takes_training,
-    without_initial_values,
-    without_masks,
-)
-from keras_attention.kernels.memory_step.interface import MemoryOptions
-from keras_attention.kernels.memory_step.reference import MemoryState
-from keras_attention.kernels.memory_step.reference import step as trace_memory
-from keras_attention.kernels.saved_model.reference import Rules
+from keras_attention.kernels import keras as _keras
+from keras_attention.kernels.decoding import reference as _python_loops
+from keras_attention.kernels.memory_step import interface as _interface
+from keras_attention.kernels.memory_step import reference as _equations
+from keras_attention.kernels.saved_model import reference as _no_saved_model
 
 
 def _kernel_of(operation: str, *backends: str) -> Any:
     """Returns the module of an operation for the running backend, or the reference.
 
-    Args:
-        operation: the folder of the operation.
-        *backends: the backends that have their own module.
+    `backends` are those that have their own module.
     """
-    backend = running_backend()
-    name = backend if backend in backends else "reference"
+    name = running_backend() if running_backend() in backends else "reference"
     return import_module(f"{__name__}.{operation}.{name}")
 
 
@@ -176,7 +145,7 @@ generate = _decoding.generate
 read = _decoding.read
 write = _decoding.write
 compiled = _decoding.compiled
-uncompiled = import_module(f"{__name__}.decoding.reference").uncompiled
+uncompiled = _python_loops.uncompiled
 Replayer = _replay.Replayer
 decision = _replay.decision
 expect = _replay.expect
@@ -202,60 +171,15 @@ ERRORS = (
     *_tracing.ERRORS,
 )
 
-__all__ = [
-    "COMPLEX",
-    "ERRORS",
-    "INTEGERS",
-    "SPLITS_TENSORS",
-    "MemoryOptions",
-    "MemoryState",
-    "Replayer",
-    "Rules",
-    "access_memory",
-    "additive",
-    "any_left",
-    "axis_sizes",
-    "bytes_held",
-    "carried_mask",
-    "cast_with_mask",
-    "changes",
-    "check_distribution",
-    "compiled",
-    "decision",
-    "dense",
-    "dot_product_attention",
-    "dropout_attention",
-    "expect",
-    "fade_links",
-    "follow_links",
-    "generate",
-    "in_layer_call",
-    "is_dynamic",
-    "is_exporting",
-    "is_local",
-    "is_readable",
-    "is_traced",
-    "local_attention",
-    "lookup",
-    "normalize",
-    "on_rows",
-    "place",
-    "precompute_key",
-    "random_input",
-    "read",
-    "ring_attention",
-    "save_function",
-    "scan",
-    "segments",
-    "stable_argsort",
-    "takes_training",
-    "to_mesh",
-    "trace_memory",
-    "uncompiled",
-    "will_be_known",
-    "without_initial_values",
-    "without_masks",
-    "word_sums",
-    "word_sums_pay",
-    "write",
-]
+carried_mask = _keras.carried_mask
+cast_with_mask = _keras.cast_with_mask
+in_layer_call = _keras.in_layer_call
+is_exporting = _keras.is_exporting
+stable_argsort = _keras.stable_argsort
+takes_training = _keras.takes_training
+without_initial_values = _keras.without_initial_values
+without_masks = _keras.without_masks
+MemoryOptions = _interface.MemoryOptions
+MemoryState = _equations.MemoryState
+trace_memory = _equations.step
+Rules = _no_saved_model.Rules

@@ -37,10 +37,10 @@ def carried_mask(x: Any) -> Any:
 
 def cast_with_mask(x: Any, dtype: str) -> Tensor:
     """Casts a tensor and keeps the mask that Keras attached to it."""
-    found, mask = ops.cast(x, dtype), carried_mask(x)
+    y, mask = ops.cast(x, dtype), carried_mask(x)
     if mask is not None:
-        found._keras_mask = mask
-    return found
+        y._keras_mask = mask
+    return y
 
 
 def stable_argsort(x: Tensor) -> Tensor:

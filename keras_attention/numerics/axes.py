@@ -40,14 +40,15 @@ def resolve(axes: Sequence[int] | None, rank: int) -> Axes:
     """
     if axes is None:
         return tuple(range(1, rank - 1))
-    found = tuple(axis if axis >= 0 else rank + axis for axis in axes)
-    if len(set(found)) < len(found) or not all(0 < a < rank - 1 for a in found):
+    positive = tuple(axis if axis >= 0 else rank + axis for axis in axes)
+    repeated = len(set(positive)) < len(positive)
+    if repeated or not all(0 < axis < rank - 1 for axis in positive):
         raise ValueError(
             f"`attention_axes` must be different axes between the batch (0) and the "
             f"features ({rank - 1}) of inputs of rank {rank}. "
             f"Received: attention_axes={tuple(axes)}"
         )
-    return found
+    return positive
 
 
 def free(axes: Axes, rank: int) -> Axes:
@@ -139,13 +140,9 @@ def fold_mask(
     shape = ops.shape(mask)
     full = weights_shape(query_shape, key_shape, shape[-pairs - 1], axes)
     mask = ops.broadcast_to(mask, full)
-    sizes = (
-        _size(query_shape, (0, *others)),
-        shape[-pairs - 1],
-        _size(query_shape, axes),
-        _size(key_shape, axes),
-    )
-    return ops.reshape(mask, sizes)
+    pairs_of = _size(query_shape, axes), _size(key_shape, axes)
+    batch, heads = _size(query_shape, (0, *others)), shape[-pairs - 1]
+    return ops.reshape(mask, (batch, heads, *pairs_of))
 
 
 def check_mask(

@@ -86,15 +86,12 @@ def sliding_window(queries: int | Tensor, keys: int | Tensor, window: int) -> Te
 
 
 def near(query_position: Tensor, key_position: Tensor, window: int) -> Tensor:
-    """Builds the mask of `sliding_window` from explicit query and key positions.
+    """Builds the mask of `sliding_window`, (..., T, S), from explicit positions.
 
     Args:
         query_position: integers (..., T).
         key_position: integers (..., S).
         window: a positive number of steps.
-
-    Returns:
-        Booleans (..., T, S).
     """
     steps = ops.expand_dims(query_position, -1) - ops.expand_dims(key_position, -2)
     return ops.abs(steps) < window  # (..., T, S)
@@ -212,14 +209,13 @@ def attention_mask(
     else:
         shape = (batch, queries, keys)
         attention_mask = check("attention_mask", attention_mask, shape)
+    sizes = sizes or (queries, keys)
     return merge(
         None if query_mask is None else ops.expand_dims(query_mask, 2),  # (B, T, 1)
         None if value_mask is None else ops.expand_dims(value_mask, 1),  # (B, 1, S)
         None if key_mask is None else ops.expand_dims(key_mask, 1),  # (B, 1, S)
         attention_mask,
-        ops.expand_dims(causal(*(sizes or (queries, keys))), 0)
-        if use_causal_mask
-        else None,
+        ops.expand_dims(causal(*sizes), 0) if use_causal_mask else None,
     )
 
 

@@ -62,13 +62,7 @@ def softmax1(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tens
     It equals a softmax over the scores and one more score of 0. The weight of that
     score is discarded, so the weights sum to less than one.
 
-    Args:
-        scores: (..., S) numbers.
-        mask: booleans that broadcast to the scores, True = may attend; or None.
-        axis: the axis to normalize.
-
-    Returns:
-        Weights in the shape and dtype of the scores.
+    The arguments and the result are those of :func:`softmax`.
 
     Reference:
         Miller, "Attention is off by one" (2023).
@@ -143,13 +137,7 @@ def sparsemax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Ten
     This is the Euclidean projection of the scores onto the simplex. Most weights are
     exactly 0.
 
-    Args:
-        scores: (..., S) numbers.
-        mask: booleans that broadcast to the scores, True = may attend; or None.
-        axis: the axis along which the weights sum to one.
-
-    Returns:
-        Weights in the shape and dtype of the scores.
+    The arguments and the result are those of :func:`softmax`.
 
     Reference:
         Martins & Astudillo, "From softmax to sparsemax" (2016), algorithm 1.
@@ -169,13 +157,7 @@ def entmax15(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tens
 
     It lies half-way between softmax and sparsemax: smooth, but with exact zeros.
 
-    Args:
-        scores: (..., S) numbers.
-        mask: booleans that broadcast to the scores, True = may attend; or None.
-        axis: the axis along which the weights sum to one.
-
-    Returns:
-        Weights in the shape and dtype of the scores.
+    The arguments and the result are those of :func:`softmax`.
 
     Reference:
         Peters, Niculae & Martins, "Sparse sequence-to-sequence models" (2019),
@@ -199,13 +181,7 @@ def hardmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tenso
     The gradient is the gradient of the softmax (straight-through), which makes the hard
     choice trainable.
 
-    Args:
-        scores: (..., S) numbers.
-        mask: booleans that broadcast to the scores, True = may attend; or None.
-        axis: the axis along which one key is chosen.
-
-    Returns:
-        Weights 0 or 1 in the shape and dtype of the scores.
+    The arguments and the result are those of :func:`softmax`.
 
     Reference:
         Bengio, Léonard & Courville, "Estimating or propagating gradients through
@@ -245,15 +221,8 @@ def linear(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor
     """Returns the scores as weights, 0 where masked. They do not sum to one.
 
     MemN2N uses the scores as weights before its softmax is switched on ("linear
-    start").
-
-    Args:
-        scores: (..., S) numbers.
-        mask: booleans that broadcast to the scores, True = may attend; or None.
-        axis: unused; all normalizers have this argument.
-
-    Returns:
-        Weights in the shape and dtype of the scores.
+    start"). The arguments and the result are those of :func:`softmax`; the axis is not
+    used.
     """
     return scores if mask is None else ops.where(mask, scores, ops.zeros_like(scores))
 

@@ -29,14 +29,6 @@ def sparsemax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Ten
 
     τ is computed for all scores that are above the last τ, until none falls below.
 
-    Args:
-        scores: (..., S) numbers.
-        mask: booleans that broadcast to the scores, True = may attend; or None.
-        axis: the axis along which the weights sum to one.
-
-    Returns:
-        Weights in the shape and dtype of the scores.
-
     Reference:
         Michelot, "A finite algorithm for finding the projection of a point onto the
         canonical simplex of ℝⁿ" (1986).
@@ -48,14 +40,14 @@ def sparsemax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Ten
         excess = ops.sum(above(z, tau), axis=axis, keepdims=True) - 1
         return tau + excess / ops.maximum(size, 1), size
 
-    def one(tau: Tensor, size: Tensor, _: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def step(tau: Tensor, size: Tensor, _: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         new, inside = next_tau(tau)
         return new, inside, ops.any(inside < size)
 
     tau, size = next_tau(-ops.ones_like(ops.max(z, axis=axis, keepdims=True)))
     tau, *_ = ops.while_loop(
         lambda tau, size, shrinks: shrinks,
-        one,
+        step,
         (tau, size, ops.any(size > 0)),
         maximum_iterations=ROUNDS,
     )
@@ -68,20 +60,12 @@ def entmax15(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tens
     Newton's method approaches τ from below, because the sum of the weights is convex in
     τ. Then τ is computed for all scores above it.
 
-    Args:
-        scores: (..., S) numbers.
-        mask: booleans that broadcast to the scores, True = may attend; or None.
-        axis: the axis along which the weights sum to one.
-
-    Returns:
-        Weights in the shape and dtype of the scores.
-
     Reference:
         Peters, Niculae & Martins, "Sparse sequence-to-sequence models" (2019).
     """
     z = below_zero(to_float32(scores) / 2, mask, axis)
 
-    def one(tau: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
+    def step(tau: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
         inside = ops.relu(z - tau)
         excess = ops.sum(ops.square(inside), axis=axis, keepdims=True) - 1
         slope = 2 * ops.sum(inside, axis=axis, keepdims=True)
@@ -90,7 +74,7 @@ def entmax15(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tens
     tau = -ops.ones_like(ops.max(z, axis=axis, keepdims=True))
     tau, _ = ops.while_loop(
         lambda tau, moves: moves,
-        one,
+        step,
         (tau, ops.any(tau < 0)),
         maximum_iterations=ROUNDS,
     )

@@ -1,14 +1,12 @@
 """The equations of attention, as pure functions of tensors on every backend."""
 
+from keras_attention.numerics import axes, masks, normalizers
 from keras_attention.ops import (
     activations,
     alignments,
-    axes,
     choices,
     halting,
     hashing,
-    masks,
-    normalizers,
     positions,
     ranking,
     scores,

@@ -85,10 +85,7 @@ def local_window(centre: Tensor, position: Tensor, window: int) -> Tensor:
 def gaussian_window(centre: Tensor, position: Tensor, window: int) -> Tensor:
     """Computes exp(−(s − p)² / (2σ²)) with σ = D/2.
 
-    Args:
-        centre: p, (B, T).
-        position: s, broadcasts to (B, T, S).
-        window: D.
+    The arguments are those of :func:`local_window`.
 
     Returns:
         (B, T, S), between 0 and 1.

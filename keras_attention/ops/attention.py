@@ -158,14 +158,15 @@ def dot_product_attention(
     bias = full_bias(bias, query, key)
     scale = width**-0.5 if scale is None else scale
     if sliding_window is not None:
-        sliding_window = _positive(sliding_window)
+        window, output = _positive(sliding_window), None
         if bias is None:
-            return kernels.local_attention(
-                query, key, value, mask, scale, is_causal, sliding_window
+            output = kernels.local_attention(
+                query, key, value, mask, scale, is_causal, window
             )
-        sizes = ops.shape(query)[1], ops.shape(key)[1]
-        near = masks.sliding_window(*sizes, sliding_window)
-        mask = masks.merge(mask, ops.reshape(near, (1, 1, *sizes)))
+        if output is not None:
+            return output
+        near = masks.sliding_window(ops.shape(query)[1], ops.shape(key)[1], window)
+        mask = masks.merge(mask, near[None, None])
     return kernels.dot_product_attention(
         query, key, value, mask, scale, is_causal, bias
     )

@@ -160,5 +160,5 @@ def leave_one_out(cost: Tensor, counts: Tensor | None = None) -> Tensor:
     counts = ops.ones_like(cost) if counts is None else counts
     cost = cost * counts
     others = ops.sum(counts, axis=0, keepdims=True) - counts
-    found = ops.sum(cost, axis=0, keepdims=True) - cost
-    return ops.where(others > 0, found / ops.maximum(others, 1), 0)
+    total = ops.sum(cost, axis=0, keepdims=True) - cost
+    return ops.where(others > 0, total / ops.maximum(others, 1), 0)

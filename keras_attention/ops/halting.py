@@ -72,11 +72,11 @@ def halting_step(
     )
     goes_on = ops.logical_and(running, sum_ + p <= threshold)
     halts = ops.logical_and(running, ops.logical_not(goes_on))
-    rest = 1.0 - sum_
-    weight = ops.where(goes_on, p, ops.where(halts, rest, zero))
+    at_halt = ops.where(halts, 1.0 - sum_, zero)
+    weight = ops.where(goes_on, p, at_halt)
     return weight, Halting(
         sum_ + weight,
-        remainder + ops.where(halts, rest, zero),
+        remainder + at_halt,
         updates + ops.cast(running, p.dtype),
         goes_on,
     )
@@ -98,11 +98,11 @@ def interpolate(states: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:
     Reference:
         Dehghani et al., "Universal Transformers" (2019), appendix C.
     """
-    parts, rest = [], 1.0
+    parts, later = [], 1.0  # later = Πₛ (1 − wₛ)
     for x, weight in zip(reversed(states), reversed(weights)):
-        part = ops.cast(ops.expand_dims(weight * rest, -1), x.dtype)  # (B, T, 1)
+        part = ops.cast(ops.expand_dims(weight * later, -1), x.dtype)  # (B, T, 1)
         parts.append(part * x)
-        rest = rest * (1.0 - weight)
+        later = later * (1.0 - weight)
     return sum(parts[1:], parts[0])
 
 

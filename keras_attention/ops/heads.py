@@ -5,7 +5,7 @@
     output  = weights · v
 
 :func:`attend_projected` computes it by a fused kernel that never stores the weights if
-one fits, else step by step, by :func:`weighted_heads`.
+one fits, else step by step, by `weighted_heads`.
 
 Shapes: B batch, T queries, S keys, H heads, G heads of keys and values, E width of a
 head, V width of a value.
@@ -21,9 +21,8 @@ import keras
 from keras import ops
 
 from keras_attention import kernels
+from keras_attention.kernels.attention.reference import weighted_heads
 from keras_attention.numerics import masks, normalizers
-from keras_attention.numerics.axes import grouped_matmul
-from keras_attention.numerics.precision import to_float32
 from keras_attention.ops.attention import check_heads, full_bias
 from keras_attention.ops.sinks import sink_attention
 
@@ -141,23 +140,8 @@ def attend_projected(
 ) -> tuple[Tensor, Tensor | None]:
     """Computes :func:`attend_heads` for checked arguments.
 
-    Args:
-        query: (B, T, H, E).
-        key: (B, S, G, E).
-        value: (B, S, G, V).
-        mask: booleans with four axes that broadcast to (B, H, T, S), or None.
-        scale: as in :func:`attend_heads`.
-        normalizer: as there.
-        bias: finite numbers with four axes that broadcast to (B, H, T, S), or None.
-        dropout: as there, or a function of the weights.
-        seed: as there.
-        dropout_mask: as there.
-        soft_cap: as there.
-        sink: as there.
-        is_causal: as there.
-        sliding_window: as there.
-        return_weights: as there.
-        fused: whether a fused kernel may be used.
+    A mask and a bias have four axes. `dropout` can be a function of the weights, and
+    `fused` says whether a fused kernel may be used.
     """
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     window = sliding_window
@@ -167,10 +151,16 @@ def attend_projected(
         fused = fused and query.shape[1] != 1 and scale == query.shape[-1] ** -0.5
     elif normalizer != "softmax":
         fused = False
-    if window is not None and (not fused or dropout or has_sink or bias is not None):
-        near = masks.sliding_window(ops.shape(query)[1], ops.shape(key)[1], window)
-        mask, window = masks.merge(mask, near[None, None]), None
     output = None
+    if window is not None:
+        if fused and not dropout and not has_sink and bias is None:
+            output = kernels.local_attention(
+                query, key, value, mask, scale, is_causal, window
+            )
+        if output is not None:
+            return output, None
+        near = masks.sliding_window(ops.shape(query)[1], ops.shape(key)[1], window)
+        mask = masks.merge(mask, near[None, None])
     if fused and dropout:
         if not has_sink and isinstance(seed, keras.random.SeedGenerator):
             output = kernels.dropout_attention(
@@ -178,10 +168,6 @@ def attend_projected(
             )
     elif fused and has_sink:
         output = sink_attention(query, key, value, sink, mask, is_causal, bias)
-    elif fused and window is not None:
-        output = kernels.local_attention(
-            query, key, value, mask, scale, is_causal, window
-        )
     elif fused:
         output = kernels.dot_product_attention(
             query, key, value, mask, scale, is_causal, bias
@@ -205,47 +191,6 @@ def attend_projected(
     return weighted_heads(
         query, key, value, mask, bias, normalize, scale, soft_cap, drop
     )
-
-
-def weighted_heads(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    bias: Tensor | None,
-    normalize: Callable,
-    scale: float,
-    soft_cap: float | None = None,
-    dropout: Callable | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Computes multi-head attention step by step.
-
-    Args:
-        query: (B, T, H, E).
-        key: (B, S, G, E).
-        value: (B, S, G, V).
-        mask: booleans that broadcast to (B, H, T, S), or None.
-        bias: numbers that broadcast to (B, H, T, S), or None.
-        normalize: a callable f(scores, mask).
-        scale: the factor of q kᵀ.
-        soft_cap: the cap of the scores, or None.
-        dropout: a callable applied to the weights before they multiply the values; or
-            None.
-
-    Returns:
-        The output (B, T, H, V) and the weights (B, H, T, S) before dropout.
-    """
-    q = ops.transpose(ops.multiply(query, scale), (0, 2, 1, 3))  # (B, H, T, E)
-    k = ops.transpose(key, (0, 2, 3, 1))  # (B, G, E, S)
-    v = ops.transpose(value, (0, 2, 1, 3))  # (B, G, S, V)
-    scores = grouped_matmul(q, k)  # (B, H, T, S)
-    if soft_cap is not None:
-        scores = soft_cap * ops.tanh(to_float32(scores) / soft_cap)
-    if bias is not None:
-        scores = to_float32(scores) + to_float32(bias)
-    weights = ops.cast(normalize(scores, mask), value.dtype)  # (B, H, T, S)
-    used = weights if dropout is None else dropout(weights)
-    return ops.transpose(grouped_matmul(used, v), (0, 2, 1, 3)), weights
 
 
 def hide_queries(

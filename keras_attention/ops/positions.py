@@ -160,8 +160,8 @@ def yarn_rates(
     low = max(np.floor(pair(fast)), 0)
     high = min(np.ceil(pair(slow)), width - 1)
     ramp = (np.arange(width // 2) - low) / max(high - low, 1e-3)
-    kept = 1 - np.clip(ramp, 0, 1)
-    return rates * kept + rates / factor * (1 - kept)
+    share = 1 - np.clip(ramp, 0, 1)  # of the old rate
+    return rates * share + rates / factor * (1 - share)
 
 
 def rotate(
@@ -217,24 +217,18 @@ def _angle(position: Tensor, rates: Array) -> Tensor:
     With p = 2048 a + b and the frequency f = rates / 2π, the number of turns is
     a · (2048 f) + b · f. Whole turns do not count and a is an integer, so 2048 f is
     reduced to its fraction. Each factor is split into a multiple of 2⁻¹¹, whose product
-    with a or b is exact in float32 if f < 1 and b is an integer, and a small rest.
-
-    Args:
-        position: float32 that broadcasts to (..., n).
-        rates: (n,).
-
-    Returns:
-        (..., n), float32, between −π and π up to rounding.
+    with a or b is exact in float32 if f < 1 and b is an integer, and a small rest. The
+    result (..., n) is between −π and π up to rounding.
     """
     frequency = np.asarray(rates, "float64") / (2 * np.pi)
     high = ops.floor(position / 2048)
     low = position - 2048 * high
-    turns, rest = 0.0, 0.0
+    turns, small = 0.0, 0.0
     for part, factor in ((high, 2048 * frequency % 1), (low, frequency)):
         coarse = np.floor(factor * 2048) / 2048
         turns = turns + part * ops.convert_to_tensor(coarse, "float32")
-        rest = rest + part * ops.convert_to_tensor(factor - coarse, "float32")
-    turns = turns - ops.round(turns) + rest
+        small = small + part * ops.convert_to_tensor(factor - coarse, "float32")
+    turns = turns - ops.round(turns) + small
     return (turns - ops.round(turns)) * (2 * np.pi)
 
 
@@ -258,8 +252,7 @@ def alibi_slopes(heads: int) -> Array:
         return 2.0 ** (-8 * np.arange(1, count + 1) / count)
 
     power = 2 ** int(np.log2(heads))
-    more = of(2 * power)[0::2][: heads - power]
-    return np.concatenate([of(power), more])
+    return np.concatenate([of(power), of(2 * power)[0::2][: heads - power]])
 
 
 def relative_buckets(
@@ -290,16 +283,14 @@ def relative_buckets(
     """
     table = ops.convert_to_tensor(bucket_table(buckets, max_distance, bidirectional))
     distance = ops.cast(distance, "int32")
+    ahead, behind = 0, ops.maximum(-distance, 0)
     if bidirectional:
         ahead = ops.cast(distance > 0, "int32") * (buckets // 2)
         behind = ops.abs(distance)
-    else:
-        ahead = 0
-        behind = ops.maximum(-distance, 0)
     # The table is a column because torch's exporters get lookups in a 1D table wrong.
     column = ops.expand_dims(table, 1)
-    found = ops.take(column, ops.minimum(behind, max_distance), axis=0)
-    return ahead + ops.squeeze(found, axis=-1)
+    bucket = ops.take(column, ops.minimum(behind, max_distance), axis=0)
+    return ahead + ops.squeeze(bucket, axis=-1)
 
 
 @cache
@@ -310,16 +301,8 @@ def bucket_table(buckets: int, max_distance: int, bidirectional: bool) -> Array:
     and max the largest distance. Bucket e + k starts at the smallest distance n with f
     log(n/e) / log(max/e) ≥ k. The code uses the equivalent condition nᶠ eᵏ ≥ maxᵏ eᶠ.
 
-    Args:
-        buckets: as in :func:`relative_buckets`.
-        max_distance: the largest distance, as in :func:`relative_buckets`.
-        bidirectional: as in :func:`relative_buckets`.
-
-    Returns:
-        Integers (max_distance + 1,), a NumPy array.
-
-    Raises:
-        ValueError: as :func:`relative_buckets` does.
+    The arguments and errors are those of :func:`relative_buckets`. The result is a
+    NumPy array of integers, (max_distance + 1,).
     """
     sides = 2 if bidirectional else 1
     if buckets < 2 * sides or buckets % sides:

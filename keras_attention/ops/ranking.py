@@ -33,9 +33,8 @@ def margin_ranking(label: Tensor, scores: Tensor, margin: float) -> Tensor:
     """
     right = ops.one_hot(label, ops.shape(scores)[-1], dtype="bool")  # (..., N)
     selected = ops.take_along_axis(scores, label[..., None], axis=-1)  # (..., 1)
-    counts = ops.logical_and(
-        selected > mask_value(scores.dtype), ops.logical_not(right)
-    )
+    is_valid = selected > mask_value(scores.dtype)
+    counts = ops.logical_and(is_valid, ops.logical_not(right))
     loss = ops.relu(margin - ops.where(counts, selected, 0) + scores)
     return ops.sum(ops.where(counts, loss, ops.zeros_like(loss)), axis=-1)
 

@@ -28,13 +28,6 @@ LARGE = 2.0**50  # numbers whose squares may be infinite in float32 are larger
 def dot(query: Tensor, key: Tensor) -> Tensor:
     """Computes the dot product qᵀk.
 
-    Args:
-        query: (..., T, D).
-        key: (..., S, D).
-
-    Returns:
-        (..., T, S).
-
     Raises:
         ValueError: if queries and keys differ in width.
     """
@@ -44,13 +37,6 @@ def dot(query: Tensor, key: Tensor) -> Tensor:
 
 def scaled_dot(query: Tensor, key: Tensor) -> Tensor:
     """Computes qᵀk / √D. The scale makes the variance of scores independent of D.
-
-    Args:
-        query: (..., T, D).
-        key: (..., S, D).
-
-    Returns:
-        (..., T, S).
 
     Reference:
         Vaswani et al., "Attention is all you need" (2017), equation 1.
@@ -62,13 +48,6 @@ def cosine(query: Tensor, key: Tensor) -> Tensor:
     """Computes qᵀk / (‖q‖ ‖k‖), between −1 and 1; 0 if q or k is a zero vector.
 
     A vector with a norm below 1e-12 counts as a zero vector and has gradient 0.
-
-    Args:
-        query: (..., T, D).
-        key: (..., S, D).
-
-    Returns:
-        (..., T, S).
     """
     return dot(unit(query), unit(key))
 
@@ -168,7 +147,6 @@ def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool = False) -> 
         Bahdanau et al., "Neural machine translation by jointly learning to align and
         translate" (2015), appendix A.1.2.
     """
-    given = (query, key, scale)
     if query.shape[-1] != key.shape[-1]:
         check_widths(query, key)
     if tuple(scale.shape) != (query.shape[-1],):
@@ -177,10 +155,10 @@ def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool = False) -> 
             f"Received: scale.shape={tuple(scale.shape)}, "
             f"query.shape={tuple(query.shape)}"
         )
-    if all(keras.backend.standardize_dtype(x.dtype) not in HALF for x in given):
-        return ops.cast(kernels.additive(*given, exact), query.dtype)
-    similarity = kernels.additive(*map(to_float32, given), exact)
-    return ops.cast(similarity, query.dtype)
+    tensors = query, key, scale
+    if any(keras.backend.standardize_dtype(x.dtype) in HALF for x in tensors):
+        tensors = tuple(map(to_float32, tensors))
+    return ops.cast(kernels.additive(*tensors, exact), query.dtype)
 
 
 def precompute_key(key: Tensor) -> Any:
@@ -199,9 +177,7 @@ def precompute_key(key: Tensor) -> Any:
     """
     if isinstance(key, keras.KerasTensor):
         return key
-    if keras.backend.standardize_dtype(key.dtype) in HALF:
-        key = ops.cast(key, "float32")
-    return kernels.precompute_key(key)
+    return kernels.precompute_key(to_float32(key))
 
 
 KNOWN: dict[str, Score] = {
@@ -265,12 +241,9 @@ def _squared_distances(q: Tensor, k: Tensor) -> Tensor:
     nearest = ops.where(ops.isfinite(nearest), nearest, 0)
     nearest = ops.stop_gradient(nearest)  # no distance depends on it
     q, k = q - nearest, k - nearest
-    squares = (
-        ops.sum(q**2, axis=-1)[..., :, None]
-        + ops.sum(k**2, axis=-1)[..., None, :]
-        - 2 * dot(q, k)
-    )  # (..., T, S)
-    return ops.relu(squares)
+    of_q, of_k = ops.sum(q**2, axis=-1), ops.sum(k**2, axis=-1)
+    squares = of_q[..., :, None] + of_k[..., None, :] - 2 * dot(q, k)
+    return ops.relu(squares)  # (..., T, S)
 
 
 def unit(x: Tensor) -> Tensor:

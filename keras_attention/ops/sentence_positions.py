@@ -64,18 +64,11 @@ def position_weighted_sum(
     counts, (..., V), which is faster for small vocabularies, above all in the backward
     pass: the gradient of an embedding lookup is a scatter.
 
-    Args:
-        word: j, numbers (..., L), 0 for padding.
-        words: J, broadcast against `word`.
-        tokens: integers (..., L).
-        table: A, (V, d).
-        encoding: as in `sentence_position`.
+    The tokens are integers (..., L), and the table is A, (V, d). The other arguments
+    and the errors are those of :func:`sentence_position`; a word of padding has j = 0.
 
     Returns:
         (..., d), in the dtype of the table.
-
-    Raises:
-        ValueError: if the encoding is unknown.
 
     Reference:
         Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.1.
@@ -100,12 +93,8 @@ def _parts(
     if encoding == "position":
         j = word / words
         return 1 - j, 2 * j - 1, k / width
-    constant = ops.ones_like(word)
-    return (
-        constant,
-        (word - (words + 1) / 2) / words,
-        4 * (k / width - (width + 1) / (2 * width)),
-    )
+    ramp = (word - (words + 1) / 2) / words
+    return ops.ones_like(word), ramp, 4 * (k / width - (width + 1) / (2 * width))
 
 
 def age(filled: Tensor) -> Tensor:
@@ -151,13 +140,11 @@ def insert_gaps(age: Tensor, draws: Tensor, rate: float) -> Tensor:
     # The facts occupy the n positions with the lowest numbers. Sorting takes memory
     # proportional to P, comparisons of all pairs would take P².
     count = ops.cast(facts, "int32")
-    last = ops.take_along_axis(
-        ops.sort(priorities, axis=1), ops.maximum(count - 1, 0), axis=1
-    )
+    ordered = ops.sort(priorities, axis=1)
+    last = ops.take_along_axis(ordered, ops.maximum(count - 1, 0), axis=1)
     taken = ops.logical_and(priorities <= last, count > 0)  # (B, P)
     # The a-th fact is at the a-th of these positions.
     numbers = ops.cast(ops.where(taken, places, 2.0**30), "int32")
-    moved = ops.take_along_axis(
-        ops.sort(numbers, axis=1), ops.maximum(age - 1, 0), axis=1
-    )  # (B, M)
+    numbers = ops.sort(numbers, axis=1)
+    moved = ops.take_along_axis(numbers, ops.maximum(age - 1, 0), axis=1)  # (B, M)
     return ops.where(age > 0, moved, 0)

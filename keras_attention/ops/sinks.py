@@ -33,16 +33,8 @@ def sink_attention(
 ) -> Tensor:
     """Computes attention with `normalizers.sink_softmax` by a fused kernel if possible.
 
-    Args:
-        query: (B, T, H, E).
-        key: (B, S, G, E), where G divides H.
-        value: (B, S, G, V).
-        sink: (H,), the score of the sink in each head; 0 by default, which equals
-            `normalizers.softmax1`.
-        mask: booleans (·, ·, ·, ·) that broadcast to (B, H, T, S), True = may attend;
-            or None.
-        is_causal: whether query t may attend only to keys 0 … t.
-        bias: numbers added to the scores, which broadcast to (B, H, T, S); or None.
+    `sink` (H,) is the score of the sink in each head; 0 by default, which equals
+    `normalizers.softmax1`. The other arguments are those of `dot_product_attention`.
 
     Returns:
         (B, T, H, V), 0 for each query that may attend to no key.
@@ -75,15 +67,9 @@ def sink_attention(
         if is_causal and bias.shape[2] != 1:
             bias = ops.pad(bias, ((0, 0), (0, 0), (1, 0), (0, 0)))
     query = _padded(query) if is_causal else query
-    found = dot_product_attention(
-        query,
-        _padded(key),
-        _padded(value),
-        mask,
-        is_causal=is_causal,
-        bias=bias,
-    )
-    return found[:, 1:] if is_causal else found
+    key, value = _padded(key), _padded(value)
+    out = dot_product_attention(query, key, value, mask, None, is_causal, bias)
+    return out[:, 1:] if is_causal else out
 
 
 def _padded(x: Tensor) -> Tensor:

@@ -116,7 +116,7 @@ def _scores(form: _Form, query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
     k = k.reshape(samples, keys, groups, UNROLLED).transpose(0, 2, 3, 1)
     weight = _padded(-2 * scale, 0, UNROLLED).reshape(groups, UNROLLED)
 
-    def one(at: Tensor) -> Tensor:
+    def scores_of(at: Tensor) -> Tensor:
         def step(scores: Tensor, group: Any) -> tuple[Tensor, None]:
             a, b, w = group  # 16 units of the queries, the keys and v
             for u in range(UNROLLED):
@@ -126,13 +126,9 @@ def _scores(form: _Form, query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
         zeros = jnp.zeros((tile, keys), query.dtype)
         return lax.scan(step, zeros, (q[at], k[at // tiles], weight))[0]
 
-    scores = lax.map(one, jnp.arange(samples * tiles))  # tile by tile
+    scores = lax.map(scores_of, jnp.arange(samples * tiles))  # tile by tile
     scores = scores.reshape(samples, tiles * tile, keys)[:, :queries]
     return scores + jnp.sum(scale)
-
-
-def _forward(query: Tensor, key: Tensor, scale: Tensor) -> tuple[Tensor, Any]:
-    return _by_tiles(query, key, scale), (query, key, scale)
 
 
 @jax.jit
@@ -146,7 +142,7 @@ def _backward(saved: Any, slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     )
 
 
-_by_tiles.defvjp(_forward, _backward)
+_by_tiles.defvjp(lambda *saved: (_by_tiles(*saved), saved), _backward)
 
 
 def _gradients(
@@ -175,7 +171,7 @@ def _sums(
     b = b.reshape(samples, groups, UNROLLED, width)
     slope = slope.reshape(samples * tiles, tile, groups, UNROLLED)
 
-    def one(at: Tensor) -> tuple[Tensor, Tensor]:
+    def sums_of(at: Tensor) -> tuple[Tensor, Tensor]:
         def step(carry: Any, group: Any) -> tuple[Any, None]:
             first, second = carry
             keys, weight = group  # 16 keys and their weights
@@ -191,7 +187,7 @@ def _sums(
         groups_of = (b[at // tiles], slope[at].transpose(1, 2, 0))
         return lax.scan(step, carry, groups_of)[0]
 
-    first, second = lax.map(one, jnp.arange(samples * tiles))
+    first, second = lax.map(sums_of, jnp.arange(samples * tiles))
     shape = (samples, tiles * tile, width)
     first = first.reshape(shape)[:, :queries] if both else first
     return first, second.reshape(shape)[:, :queries]
@@ -228,16 +224,12 @@ def _is_far(exp_key: Tensor) -> Tensor:
     return jnp.any(jnp.isnan(exp_key[:, :1, :1]))
 
 
-def _one_forward(*saved: Tensor) -> tuple[Tensor, Any]:
-    return _one_query(*saved), saved
-
-
 def _one_backward(saved: Any, slope: Tensor) -> tuple[Tensor, ...]:
     dquery, dkey, dscale = _one_gradients(*saved, slope)
     return dquery, dkey, jnp.zeros_like(saved[2]), dscale
 
 
-_one_query.defvjp(_one_forward, _one_backward)
+_one_query.defvjp(lambda *saved: (_one_query(*saved), saved), _one_backward)
 
 
 @jax.custom_vjp
@@ -252,10 +244,6 @@ def _one_gradients(
     return jnp.sum(part, 1, keepdims=True), part, dscale
 
 
-def _one_gradients_forward(*saved: Tensor) -> tuple[Any, Any]:
-    return _one_gradients(*saved), saved
-
-
 def _one_gradients_backward(saved: Any, slopes: Any) -> tuple[Tensor, ...]:
     """Differentiates the plain form; exponentials pass no gradient to the keys."""
     query, key, exp_key, scale, slope = saved
@@ -264,7 +252,9 @@ def _one_gradients_backward(saved: Any, slopes: Any) -> tuple[Tensor, ...]:
     return dquery, dkey, jnp.zeros_like(exp_key), dscale, dslope
 
 
-_one_gradients.defvjp(_one_gradients_forward, _one_gradients_backward)
+_one_gradients.defvjp(
+    lambda *saved: (_one_gradients(*saved), saved), _one_gradients_backward
+)
 
 
 def _padded(x: Tensor, axis: int, multiple: int) -> Tensor:

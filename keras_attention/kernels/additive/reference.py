@@ -56,10 +56,8 @@ def precompute_key(key: Tensor) -> Tensor:
 
 def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
     """Computes the plain form; see `ops.scores.additive`."""
-    units = ops.tanh(
-        ops.expand_dims(query, -2) + ops.expand_dims(key, -3)
-    )  # (..., T, S, U)
-    return ops.matmul(units, scale)
+    sums = ops.expand_dims(query, -2) + ops.expand_dims(key, -3)  # (..., T, S, U)
+    return ops.matmul(ops.tanh(sums), scale)
 
 
 def gradients(
@@ -89,15 +87,7 @@ def pays(query: Tensor, key: Tensor) -> bool:
 
 
 def is_wide(query: Tensor, key: Tensor) -> Tensor:
-    """Returns whether the factored form is wrong for some pair; True for NaN.
-
-    Args:
-        query: (..., U).
-        key: (..., U).
-
-    Returns:
-        A boolean scalar.
-    """
+    """Returns whether the factored form is wrong for some pair; True for NaN."""
     q, k = (ops.max(ops.abs(x)) for x in (query, key))
     fits = ops.logical_or(q <= SAFE, k <= SAFE)
     fits = ops.logical_or(fits, ops.logical_and(q <= RANGE, k <= RANGE))

@@ -22,6 +22,7 @@ from tensorflow.python.ops import control_flow_util
 
 from keras_attention.kernels.additive import reference as plain
 from keras_attention.kernels.additive.reference import exponential
+from keras_attention.kernels.attention.loops_tensorflow import loop, recomputed
 from keras_attention.kernels.keras import is_exporting
 
 Tensor = Any
@@ -50,29 +51,19 @@ def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
     return tf.reshape(scores, (*shape, keys))
 
 
-@tf.custom_gradient
-def _in_chunks(query: Tensor, key: Tensor, scale: Tensor) -> tuple[Tensor, Any]:
+def _in_chunks(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
     """Computes scores (B, T, S); the gradient recomputes each chunk."""
     known = query.shape[1] is not None and key.shape[1] is not None
     alone = known and not tf.executing_eagerly() and not is_compiled() and _has_xla()
     forward: Callable = _by_xla(_forward) if alone else _forward
     back: Callable = _by_xla(_backward) if alone else _backward
-
-    # The tape cannot record XLA's loops; stop_gradient keeps it from trying.
-    @tf.custom_gradient
-    def gradients(*given: Tensor) -> tuple[Any, Any]:
-        def again(*slopes: Tensor) -> Any:
-            return _again(given, slopes)
-
-        return back(*map(tf.stop_gradient, given)), again
-
-    def backward(slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        dq, dk, dscale = gradients(query, key, scale, slope)
-        return tf.ensure_shape(dq, query.shape), tf.ensure_shape(dk, key.shape), dscale
-
-    scores = forward(*map(tf.stop_gradient, (query, key, scale)))
-    shape = (query.shape[0], query.shape[1], key.shape[1])
-    return tf.ensure_shape(scores, shape), backward
+    scores = recomputed(
+        forward,
+        lambda _, slope, *tensors: back(*tensors, slope),
+        lambda slope, q, k, v: plain.gradients(q, k, v, slope),
+        *(query, key, scale),
+    )
+    return tf.ensure_shape(scores, (*query.shape[:2], key.shape[1]))
 
 
 def _forward(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
@@ -80,8 +71,8 @@ def _forward(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
 
     def factored() -> Tensor:
         form = _compiled_scores if is_compiled() else _scores
-        found = form(exponential(query), exponential(key), -2 * scale)
-        return found + tf.reduce_sum(scale)
+        scores = form(exponential(query), exponential(key), -2 * scale)
+        return scores + tf.reduce_sum(scale)
 
     return tf.cond(
         plain.is_wide(query, key),
@@ -104,17 +95,6 @@ def _backward(
         lambda: plain.gradients(query, key, scale, slope),
         factored,
     )
-
-
-def _again(given: tuple[Tensor, ...], slopes: tuple[Tensor, ...]) -> Any:
-    """Computes the gradients of `_backward` from the plain form.
-
-    XLA cannot differentiate the loops of `_backward`.
-    """
-    with tf.GradientTape() as tape:
-        tape.watch(given)
-        found = plain.gradients(*given)
-    return tape.gradient(found, given, slopes)
 
 
 @cache
@@ -150,7 +130,7 @@ def _scores(q: Tensor, k: Tensor, weight: Tensor) -> Tensor:
         return i + 1, scores.write(i, tf.matmul(weight[None], r)[0])
 
     scores = tf.TensorArray(q.dtype, samples * chunks, infer_shape=False)
-    (scores,) = _loop(step, samples * chunks, (scores,))
+    (scores,) = loop(step, samples * chunks, scores)
     return tf.reshape(scores.stack(), (samples, chunks * count, keys))[:, :queries]
 
 
@@ -158,14 +138,14 @@ def _compiled_scores(q: Tensor, k: Tensor, weight: Tensor) -> Tensor:
     """Computes Σ weight · r for XLA, which fuses the additions to a tile of scores."""
     (samples, queries), keys = _sizes(q), _size(k, 1)
     count, chunks = _split(queries, TILE, keys)
-    more = -q.shape[2] % UNROLLED  # padding units with weight 0
-    q = _filled(tf.pad(q, [[0, 0], [0, 0], [0, more]]), count * chunks - queries)
+    padding = -q.shape[2] % UNROLLED  # units with weight 0
+    q = _filled(tf.pad(q, [[0, 0], [0, 0], [0, padding]]), count * chunks - queries)
     groups = q.shape[2] // UNROLLED
     q = tf.reshape(q, (samples * chunks, count, groups, UNROLLED))
     q = tf.transpose(q, (0, 2, 3, 1))
-    k = tf.pad(k, [[0, 0], [0, 0], [0, more]])
+    k = tf.pad(k, [[0, 0], [0, 0], [0, padding]])
     k = tf.transpose(tf.reshape(k, (samples, keys, groups, UNROLLED)), (0, 2, 3, 1))
-    weight = tf.reshape(tf.pad(weight, [[0, more]]), (groups, UNROLLED))
+    weight = tf.reshape(tf.pad(weight, [[0, padding]]), (groups, UNROLLED))
 
     def step(i: Tensor, scores: Any) -> tuple[Tensor, Any]:
         a, b = q[i], k[i // chunks]
@@ -177,10 +157,10 @@ def _compiled_scores(q: Tensor, k: Tensor, weight: Tensor) -> Tensor:
             return j + 1, tile
 
         zeros = tf.zeros((count, keys), q.dtype)
-        return i + 1, scores.write(i, _loop(add, groups, (zeros,))[0])
+        return i + 1, scores.write(i, loop(add, groups, zeros)[0])
 
     scores = tf.TensorArray(q.dtype, samples * chunks, infer_shape=False)
-    (scores,) = _loop(step, samples * chunks, (scores,))
+    (scores,) = loop(step, samples * chunks, scores)
     return tf.reshape(scores.stack(), (samples, chunks * count, keys))[:, :queries]
 
 
@@ -210,12 +190,12 @@ def _gradients(q: Tensor, k: Tensor, slope: Tensor) -> tuple[Tensor, Tensor, Ten
             return j + 1, sums, dq, dk + tf.reduce_sum(part, 1)
 
         zeros = tf.zeros((width, keys), q.dtype)
-        sums, dq, total = _loop(step, chunks, (sums, dq, zeros))
+        sums, dq, total = loop(step, chunks, sums, dq, zeros)
         return n + 1, sums, dq, dk.write(n, total)
 
     dq = tf.TensorArray(q.dtype, samples * chunks, infer_shape=False)
     dk = tf.TensorArray(q.dtype, samples, infer_shape=False)
-    sums, dq, dk = _loop(sample, samples, (tf.zeros((width, 1), q.dtype), dq, dk))
+    sums, dq, dk = loop(sample, samples, tf.zeros((width, 1), q.dtype), dq, dk)
     dq = tf.transpose(tf.reshape(dq.stack(), (-1, width, count)), (0, 2, 1))
     dq = tf.reshape(dq, (samples, chunks * count, width))[:, :queries]
     dk = tf.transpose(tf.reshape(dk.stack(), (samples, width, keys)), (0, 2, 1))
@@ -233,17 +213,6 @@ def _key_pairs(k: Tensor) -> Tensor:
     """Returns [e^{2k}, 1] for each key, units first: (B, U, 2, S)."""
     k = tf.transpose(k, (0, 2, 1))
     return tf.stack([k, tf.ones_like(k)], 2)
-
-
-def _loop(step: Any, times: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Runs step(counter, *state) `times` times and returns the last state."""
-    return tf.while_loop(
-        lambda i, *_: i < times,
-        step,
-        (tf.constant(0), *state),
-        parallel_iterations=1,  # more would store several chunks at once
-        maximum_iterations=times,
-    )[1:]
 
 
 def _split(queries: Any, size: int, keys: Any) -> tuple[Any, Any]:

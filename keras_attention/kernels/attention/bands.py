@@ -13,10 +13,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from keras import ops
-
 from keras_attention.kernels.attention import tiles
-from keras_attention.numerics import masks
 
 Tensor = Any
 
@@ -47,6 +44,11 @@ class Band(NamedTuple):
         start = self.before * self.size
         return start, (self.blocks + self.after) * self.size - self.keys
 
+    def sees(self, t: Tensor, s: Tensor) -> Tensor:
+        """Returns whether key s exists and is in the window of query t."""
+        near = (s >= 0) & (s < self.keys) & (abs(t - s) < self.window)
+        return near & (s <= t) if self.is_causal else near
+
 
 def plan(
     query: Tensor,
@@ -75,12 +77,3 @@ def band_of(queries: int, keys: int, is_causal: bool, window: int) -> Band:
     after = 0 if is_causal else before
     count = math.ceil(queries / size)
     return Band(window, is_causal, queries, keys, size, count, before, after)
-
-
-def merged(
-    mask: Tensor | None, query: Tensor, key: Tensor, window: int
-) -> Tensor | None:
-    """Returns a mask (B, H, T, S) that also hides the keys outside the window."""
-    sizes = ops.shape(query)[1], ops.shape(key)[1]
-    near = masks.sliding_window(*sizes, window)
-    return masks.merge(mask, ops.reshape(near, (1, 1, *sizes)))

@@ -20,12 +20,12 @@ SPAN = 16  # blocks of a span, unless the window is longer
 
 
 def attention(
+    scale: float,
+    band: Band,
     query: Tensor,
     key: Tensor,
     value: Tensor,
     mask: Tensor | None,
-    scale: float,
-    band: Band,
 ) -> Tensor:
     """Computes attention for a mask (B, 1, 1, S); all sizes must be static.
 
@@ -37,13 +37,13 @@ def attention(
     count = -(-band.blocks // blocks)
     batch, _, heads, _ = query.shape
     q = _fitted(query, count * size).reshape(batch * count, size, heads, -1)
-    given = [jnp.tile(jnp.arange(count) * blocks, batch), q]
-    given += [_spans(x, band, size, count) for x in (key, value)]
+    tensors = [jnp.tile(jnp.arange(count) * blocks, batch), q]
+    tensors += [_spans(x, band, size, count) for x in (key, value)]
     if mask is not None:
         seen = jnp.broadcast_to(mask[:, 0, 0, :, None, None], (batch, band.keys, 1, 1))
-        given.append(_spans(seen, band, size, count))
+        tensors.append(_spans(seen, band, size, count))
     span = jax.checkpoint(lambda x: _span(band, scale, *x), prevent_cse=False)
-    out = lax.map(span, given)  # (B ·, P, H, V)
+    out = lax.map(span, tensors)  # (B ·, P, H, V)
     return out.reshape(batch, count * size, heads, -1)[:, : band.queries]
 
 
@@ -56,26 +56,18 @@ def _fitted(x: Tensor, length: int) -> Tensor:
 
 
 def _spans(x: Tensor, band: Band, size: int, count: int) -> list[Tensor]:
-    """Returns the keys or values of each span, and those of the blocks around it.
+    """Returns the keys or values (B, S, G, ·) before, in and after each span.
 
-    Args:
-        x: (B, S, G, ·).
-        band: the blocks.
-        size: P, the queries of a span.
-        count: the number of spans.
-
-    Returns:
-        Three tensors (B ·, ·, G, ·): before the span, of the span, and after it.
+    The three tensors are (B ·, ·, G, ·).
     """
     before, after = band.before * band.size, band.after * band.size
-    own = _fitted(x, count * size)
-    own = own.reshape(-1, count, size, *x.shape[2:])
+    spans = _fitted(x, count * size).reshape(-1, count, size, *x.shape[2:])
     last = _fitted(x[:, count * size :], after)[:, None]
-    first = jnp.zeros_like(own[:, :1, :before])
+    first = jnp.zeros_like(spans[:, :1, :before])
     parts = (
-        jnp.concatenate([first, own[:, :-1, size - before :]], axis=1),
-        own,
-        jnp.concatenate([own[:, 1:, :after], last], axis=1),
+        jnp.concatenate([first, spans[:, :-1, size - before :]], axis=1),
+        spans,
+        jnp.concatenate([spans[:, 1:, :after], last], axis=1),
     )
     return [x.reshape(x.shape[0] * count, *x.shape[2:]) for x in parts]
 
@@ -101,15 +93,17 @@ def _span(
     numbers = first + jnp.arange(size // band.size)
     seen = None if mask is None else _local(jnp.concatenate(mask)[:, 0], band)
 
-    def head(given: list[Tensor]) -> Tensor:
-        q, k, v = given
+    def head(tensors: list[Tensor]) -> Tensor:
+        q, k, v = tensors
         blocks = [numbers, q, _local(k, band), _local(v, band)]
         blocks += [] if seen is None else [seen]
         return lax.map(jax.checkpoint(block, prevent_cse=False), blocks)
 
-    def block(given: list[Tensor]) -> Tensor:
-        n, q, k, v, *seen = given
-        visible = in_band(band, n, q.shape[0])
+    def block(tensors: list[Tensor]) -> Tensor:
+        n, q, k, v, *seen = tensors
+        t = n * band.size + jnp.arange(q.shape[0])[:, None] % band.size
+        s = (n - band.before) * band.size + jnp.arange(band.width)
+        visible = band.sees(t, s)
         if seen:
             visible = masks.merge(visible, seen[0][:, 0])
         weights = normalizers.softmax(q @ k.T, visible).astype(v.dtype)
@@ -127,11 +121,3 @@ def _local(x: Tensor, band: Band) -> Tensor:
     count = len(blocks) - shifts + 1
     near = jnp.stack([blocks[i : i + count] for i in range(shifts)], axis=1)
     return near.reshape(count, band.width, x.shape[-1])
-
-
-def in_band(band: Band, n: Tensor, rows: int) -> Tensor:
-    """Returns which keys of block n exist and are in the window, (·, L)."""
-    t = n * band.size + jnp.arange(rows)[:, None] % band.size
-    s = (n - band.before) * band.size + jnp.arange(band.width)
-    near = (s >= 0) & (s < band.keys) & (abs(t - s) < band.window)
-    return near & (s <= t) if band.is_causal else near

@@ -1,19 +1,17 @@
-"""Attention in a sliding window on TensorFlow, block by block; see `bands.py`.
-
-Only queries, keys and values are stored for the gradient. Second derivatives use the
-plain form, which stores all scores.
-"""
+"""Attention in a sliding window on TensorFlow, block by block; see `bands.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_attention.kernels.attention import bands, reference
 from keras_attention.kernels.attention.bands import Band
-from keras_attention.kernels.attention.loops_tensorflow import loop
+from keras_attention.kernels.attention.loops_tensorflow import (
+    loop,
+    recomputed_tiles,
+)
 from keras_attention.numerics import masks, normalizers
 from keras_attention.numerics.precision import to_float32
 
@@ -42,24 +40,15 @@ def attention(
     All sizes except the batch must be static.
     """
 
-    @tf.custom_gradient
-    def run(*tensors: Tensor) -> tuple[Tensor, Callable]:
-        @tf.custom_gradient
-        def gradients(*tensors: Tensor) -> tuple[list[Tensor], Callable]:
-            def second_gradients(*more: Tensor) -> Any:
-                return _again(band, mask, tensors, more)
+    def visible() -> Tensor | None:
+        sizes = band.queries, band.keys
+        near = masks.sliding_window(*sizes, band.window)[None, None]
+        causal = masks.causal(*sizes)[None, None] if band.is_causal else None
+        return masks.merge(mask, near, causal)
 
-            return _gradients(
-                band, mask, *map(tf.stop_gradient, tensors)
-            ), second_gradients
-
-        def backward(slope: Tensor) -> list[Tensor]:
-            found = gradients(slope, *tensors)
-            return [tf.ensure_shape(g, x.shape) for g, x in zip(found, tensors)]
-
-        return _output(band, mask, *map(tf.stop_gradient, tensors)), backward
-
-    return run(query * scale, key, value)
+    output, gradients = partial(_output, band, mask), partial(_gradients, band, mask)
+    tensors = query * scale, key, value
+    return recomputed_tiles(output, gradients, visible, *tensors)
 
 
 def _output(
@@ -74,13 +63,14 @@ def _output(
 
     out = tf.TensorArray(value.dtype, band.blocks, infer_shape=False)
     (out,) = loop(step, band.blocks, out)
-    found = _heads(band, out.stack(), query, value.shape[3])
-    return tf.ensure_shape(found, (*query.shape[:3], value.shape[3]))
+    heads = _heads(band, out.stack(), query, value.shape[3])
+    return tf.ensure_shape(heads, (*query.shape[:3], value.shape[3]))
 
 
 def _gradients(
     band: Band,
     mask: Tensor | None,
+    _: Tensor,
     slope: Tensor,
     query: Tensor,
     key: Tensor,
@@ -108,7 +98,11 @@ def _gradients(
         values += to_float32(tf.matmul(weights, slopes[n], transpose_a=True))
         dk = dk.write(n, keys[:, : band.size])
         dv = dv.write(n, values[:, : band.size])
-        return n + 1, dq, dk, dv, *(_moved(x, band.size) for x in (keys, values))
+        keys, values = (
+            tf.pad(x[:, band.size :], [[0, 0], [0, band.size], [0, 0]])
+            for x in (keys, values)
+        )
+        return n + 1, dq, dk, dv, keys, values
 
     wide = to_float32(query[:0]).dtype
     arrays = [
@@ -118,23 +112,18 @@ def _gradients(
     group = tf.shape(blocks.key)[0]
     zeros = [tf.zeros((group, band.width, x.shape[3]), wide) for x in (key, value)]
     dq, *sums, keys, values = loop(step, band.blocks, *arrays, *zeros)
-    found = [_heads(band, dq.stack(), query, query.shape[3])]
-    for array, rest, x in zip(sums, (keys, values), (key, value)):
+    gradients = [_heads(band, dq.stack(), query, query.shape[3])]
+    for array, last, x in zip(sums, (keys, values), (key, value)):
         groups, width = x.shape[2:]
         done = tf.transpose(array.stack(), (1, 0, 2, 3))  # (B G, N, C, ·)
         done = tf.reshape(done, (group, band.blocks * band.size, width))
-        done = tf.concat([done, rest[:, : band.width - band.size]], 1)
+        done = tf.concat([done, last[:, : band.width - band.size]], 1)
         before, after = band.padding
         done = done[:, before : before + min(band.keys, band.keys + after)]
         done = tf.pad(done, [[0, 0], [0, max(-after, 0)], [0, 0]])
         done = tf.reshape(done, (-1, groups, band.keys, width))
-        found.append(tf.cast(tf.transpose(done, (0, 2, 1, 3)), x.dtype))
-    return found
-
-
-def _moved(x: Tensor, size: int) -> Tensor:
-    """Removes the first `size` entries of axis 1, and appends as many zeros."""
-    return tf.pad(x[:, size:], [[0, 0], [0, size], [0, 0]])
+        gradients.append(tf.cast(tf.transpose(done, (0, 2, 1, 3)), x.dtype))
+    return gradients
 
 
 def _weights(band: Band, blocks: _Blocks, n: Tensor) -> Tensor:
@@ -143,8 +132,7 @@ def _weights(band: Band, blocks: _Blocks, n: Tensor) -> Tensor:
     scores = to_float32(tf.matmul(blocks.query[n], keys, transpose_b=True))
     t = n * band.size + tf.range(blocks.query.shape[2])[:, None] % band.size
     s = (n - band.before) * band.size + tf.range(band.width)
-    visible = (s >= 0) & (s < band.keys) & (abs(t - s) < band.window)
-    visible = visible & (s <= t) if band.is_causal else visible
+    visible = band.sees(t, s)
     if blocks.mask is not None:
         start = n * band.size
         visible = visible & blocks.mask[..., start : start + band.width]
@@ -154,8 +142,8 @@ def _weights(band: Band, blocks: _Blocks, n: Tensor) -> Tensor:
 def _near(band: Band, x: Tensor, n: Tensor) -> Tensor:
     """Returns the keys or values of block n, (B G, L, ·)."""
     start = n * band.size
-    found = x[:, start : start + band.width]
-    return tf.ensure_shape(found, (x.shape[0], band.width, x.shape[2]))
+    keys = x[:, start : start + band.width]
+    return tf.ensure_shape(keys, (x.shape[0], band.width, x.shape[2]))
 
 
 def _cut(
@@ -196,22 +184,3 @@ def _fitted(band: Band, x: Tensor) -> Tensor:
     x = tf.pad(x, [[0, 0], [0, 0], [before, max(after, 0)], [0, 0]])
     length = (band.before + band.blocks + band.after) * band.size
     return tf.reshape(x, (-1, length, x.shape[3]))
-
-
-def _again(band: Band, mask: Tensor | None, sources: Any, gradients: Any) -> Any:
-    """Computes second derivatives: the gradients of `_gradients`."""
-    with tf.GradientTape() as tape:
-        tape.watch(sources)
-        slope, query, key, value = sources
-        tensors = [query, key, value]
-        visible = bands.merged(mask, query, key, band.window)
-        if band.is_causal:
-            causal = masks.causal(band.queries, band.keys)
-            visible = masks.merge(visible, causal[None, None])
-        with tf.GradientTape() as inner:
-            inner.watch(tensors)
-            out = reference.dot_product_attention(
-                query, key, value, visible, 1.0, False
-            )
-        found = inner.gradient(out, tensors, slope)
-    return tape.gradient(found, sources, gradients)

@@ -16,10 +16,6 @@ from typing import Any, NamedTuple
 import jax
 from jax import numpy as jnp
 
-from keras_attention.numerics import masks, normalizers
-from keras_attention.numerics.axes import grouped_matmul
-from keras_attention.numerics.precision import to_float32
-
 Tensor = Any
 
 FACTORS = 0xED5AD4BB, 0xAC4C1B51, 0x31848BAB
@@ -57,24 +53,3 @@ def _hash(x: Tensor) -> Tensor:
     for shift, factor in zip(SHIFTS, FACTORS):
         x = (x ^ (x >> shift)) * jnp.uint32(factor)
     return x ^ (x >> SHIFTS[-1])
-
-
-def attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    scale: float,
-    is_causal: bool,
-    bias: Tensor | None,
-    dropout: Dropout,
-) -> Tensor:
-    """Computes attention as in `reference.py`, with dropout of the weights."""
-    q, v = (jnp.swapaxes(x, 1, 2) for x in (query * scale, value))
-    scores = grouped_matmul(q, key.transpose(0, 2, 3, 1))  # (B, H, T, S)
-    if bias is not None:
-        scores = to_float32(scores) + to_float32(bias)
-    if is_causal:
-        mask = masks.merge(mask, masks.causal(*scores.shape[2:]))
-    weights = normalizers.softmax(scores, mask).astype(v.dtype)
-    return jnp.swapaxes(grouped_matmul(drop(weights, dropout), v), 1, 2)

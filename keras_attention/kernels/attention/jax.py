@@ -1,11 +1,8 @@
-"""Scaled dot-product attention on JAX.
-
-Shapes: B batch, T queries, S keys, H heads, G heads of keys and values, E width of a
-head, V width of a value.
-"""
+"""Scaled dot-product attention on JAX, in the shapes of `reference.py`."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import keras
@@ -68,16 +65,14 @@ def local_attention(
     scale: float,
     is_causal: bool,
     window: int,
-) -> Tensor:
-    """Computes attention in a sliding window by blocks or by tiles."""
-    given = query, key, value
-    band = None
-    if platform() == "cpu" and _is_known(*given):
-        band = bands.plan(*given, mask, is_causal, window)
+) -> Tensor | None:
+    """Computes attention in a sliding window by blocks, on a CPU."""
+    if platform() != "cpu" or not _is_known(query, key, value):
+        return None
+    band = bands.plan(query, key, value, mask, is_causal, window)
     if band is None:
-        mask = bands.merged(mask, query, key, window)
-        return dot_product_attention(*given, mask, scale, is_causal)
-    q, k, v = (ops.convert_to_tensor(x) for x in given)
+        return None
+    q, k, v = (ops.convert_to_tensor(x) for x in (query, key, value))
     return parts_jax.local_attention(q, k, v, mask, scale, band)
 
 
@@ -99,7 +94,8 @@ def dropout_attention(
     dropout = dropout_jax.sample(q, k, rate, seed.next())
     if platform() == "cpu" and tiles.pays(q, k, v):
         return parts_jax.attention(q, k, v, mask, scale, is_causal, bias, dropout)
-    return dropout_jax.attention(q, k, v, mask, scale, is_causal, bias, dropout)
+    drop = partial(dropout_jax.drop, dropout=dropout)
+    return reference.dot_product_attention(q, k, v, mask, scale, is_causal, bias, drop)
 
 
 def _is_known(*tensors: Tensor) -> bool:

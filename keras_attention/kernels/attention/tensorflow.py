@@ -1,11 +1,8 @@
-"""Scaled dot-product attention on TensorFlow.
-
-Shapes: B batch, T queries, S keys, H heads, G heads of keys and values, E width of a
-head, V width of a value.
-"""
+"""Scaled dot-product attention on TensorFlow, in the shapes of `reference.py`."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import keras
@@ -34,11 +31,12 @@ def dot_product_attention(
     bias: Tensor | None = None,
 ) -> Tensor:
     """Computes two products; long sequences are computed tile by tile."""
-    given = query, key, value
-    if any(isinstance(x, keras.KerasTensor) for x in given) or not tiles.pays(*given):
-        return reference.dot_product_attention(*given, mask, scale, is_causal, bias)
-    q, k, v = (tf.convert_to_tensor(x) for x in given)
-    if tf.executing_eagerly() and _scores(q, k) < tiles.EAGER:
+    tensors = query, key, value
+    symbolic = any(isinstance(x, keras.KerasTensor) for x in tensors)
+    if symbolic or not tiles.pays(*tensors):
+        return reference.dot_product_attention(*tensors, mask, scale, is_causal, bias)
+    q, k, v = (tf.convert_to_tensor(x) for x in tensors)
+    if tf.executing_eagerly() and math.prod(q.shape[:3]) * k.shape[1] < tiles.EAGER:
         return reference.dot_product_attention(q, k, v, mask, scale, is_causal, bias)
     bias = None if bias is None else tf.convert_to_tensor(bias)
     return tiles_tensorflow.attention(q, k, v, mask, scale, is_causal, bias)
@@ -52,18 +50,12 @@ def local_attention(
     scale: float,
     is_causal: bool,
     window: int,
-) -> Tensor:
-    """Computes attention in a sliding window by blocks or by tiles."""
-    given = query, key, value
-    band = None
-    if not any(isinstance(x, keras.KerasTensor) for x in given):
-        band = bands.plan(*given, mask, is_causal, window)
+) -> Tensor | None:
+    """Computes attention in a sliding window by blocks."""
+    if any(isinstance(x, keras.KerasTensor) for x in (query, key, value)):
+        return None
+    band = bands.plan(query, key, value, mask, is_causal, window)
     if band is None:
-        mask = bands.merged(mask, query, key, window)
-        return dot_product_attention(*given, mask, scale, is_causal)
-    q, k, v = (tf.convert_to_tensor(x) for x in given)
+        return None
+    q, k, v = (tf.convert_to_tensor(x) for x in (query, key, value))
     return bands_tensorflow.attention(q, k, v, mask, scale, band)
-
-
-def _scores(query: Tensor, key: Tensor) -> int:
-    return query.shape[0] * query.shape[1] * query.shape[2] * key.shape[1]

@@ -21,43 +21,43 @@ Tensor = Any
 
 
 def attention(
+    scale: float,
+    is_causal: bool,
+    rate: float | None,
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    mask: Tensor | None,
-    scale: float,
-    is_causal: bool,
-    bias: Tensor | None,
-    dropout: dropout_jax.Dropout | None = None,
+    *pairs: Tensor | None,
 ) -> Tensor:
-    """Computes `ops.dot_product_attention` in tiles; all sizes must be static."""
+    """Computes `ops.dot_product_attention` in tiles; all sizes must be static.
+
+    The last tensors are the mask, the bias and the words of `dropout_jax.Dropout`.
+    """
     groups = key.shape[2]
     # With 4 leading axes, (B, G, H/G, N); axes of size 1 are broadcast.
-    q = _in_groups(jnp.swapaxes(query * scale, 1, 2), groups)
+    q = in_groups(jnp.swapaxes(query * scale, 1, 2), groups)
     k = key.transpose(0, 2, 3, 1)[:, :, None, None]  # (B, G, 1, 1, E, S)
     v = jnp.swapaxes(value, 1, 2)[:, :, None, None]  # (B, G, 1, 1, S, V)
-    words = (None, None) if dropout is None else dropout[:2]
-    tile = partial(_tile, None if dropout is None else dropout.rate)
-    found = []
+    outputs = []
     for segment in tiles.segments(query.shape[1], key.shape[1], is_causal):
         rows = _in_tiles(q[:, :, :, segment.start : segment.stop], segment.tiles)
-        more = [
-            None if x is None else _in_tiles(_in_groups(x, groups), segment.tiles)
-            for x in (tiles.part(x, segment) for x in (mask, bias, *words))
+        parts = [
+            None if x is None else _in_tiles(in_groups(x, groups), segment.tiles)
+            for x in (tiles.part(x, segment) for x in pairs)
         ]
         size = rows.shape[4]
         starts = segment.start + size * jnp.arange(segment.tiles)
         visible = k[..., : segment.keys], v[..., : segment.keys, :]
         first = starts[None, None, None] if is_causal else None
-        out = _each(4, tile, rows, *visible, first, *more)
+        out = _each(4, partial(_tile, rate), rows, *visible, first, *parts)
         joined = out.reshape(*out.shape[:3], segment.tiles * size, out.shape[-1])
-        found.append(joined[:, :, :, : segment.stop - segment.start])
-    out = jnp.concatenate(found, axis=3) if len(found) > 1 else found[0]
+        outputs.append(joined[:, :, :, : segment.stop - segment.start])
+    out = jnp.concatenate(outputs, axis=3) if len(outputs) > 1 else outputs[0]
     batch, _, _, queries, width = out.shape
     return jnp.swapaxes(out.reshape(batch, -1, queries, width), 1, 2)  # (B, T, H, V)
 
 
-def _in_groups(x: Tensor, groups: int) -> Tensor:
+def in_groups(x: Tensor, groups: int) -> Tensor:
     """Reshapes (B, H, ...) to (B, G, H/G, ...), and (B, 1, ...) to (B, 1, 1, ...)."""
     first = 1 if x.shape[1] == 1 else groups
     return x.reshape(x.shape[0], first, -1, *x.shape[2:])
@@ -84,9 +84,9 @@ def _each(axes: int, tile: Callable, *tensors: Tensor | None) -> Tensor:
     same = [x if x is None or turn else x[0] for turn, x in zip(turns, tensors)]
 
     def one(now: list[Tensor]) -> Tensor:
-        rest = iter(now)
-        given = [next(rest) if turn else x for turn, x in zip(turns, same)]
-        return _each(axes - 1, tile, *given)
+        left = iter(now)
+        tensors = [next(left) if turn else x for turn, x in zip(turns, same)]
+        return _each(axes - 1, tile, *tensors)
 
     # A checkpoint saves its arguments for each tile, but not the variables it closes
     # over. Inside a loop, XLA cannot merge a recomputed tile with the original one.
@@ -109,10 +109,8 @@ def _tile(
 ) -> Tensor:
     """Computes (C, V) for queries (C, E), keys (E, S) and values (S, V)."""
     if start is not None:
-        visible = start + jnp.arange(query.shape[0])[:, None] >= jnp.arange(
-            key.shape[1]
-        )
-        mask = masks.merge(mask, visible)
+        t = start + jnp.arange(query.shape[0])[:, None]
+        mask = masks.merge(mask, t >= jnp.arange(key.shape[1]))
     scores = query @ key  # (C, S)
     scores = scores if bias is None else to_float32(scores) + to_float32(bias)
     weights = normalizers.softmax(scores, mask).astype(value.dtype)

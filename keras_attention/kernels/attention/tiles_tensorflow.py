@@ -1,18 +1,17 @@
-"""Attention on TensorFlow, tile by tile; see `tiles.py`.
-
-Only queries, keys and values are stored for the gradient. Second derivatives use the
-plain form, which stores all scores.
-"""
+"""Attention on TensorFlow, tile by tile; see `tiles.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_attention.kernels.attention import reference, tiles
-from keras_attention.kernels.attention.loops_tensorflow import loop
+from keras_attention.kernels.attention import tiles
+from keras_attention.kernels.attention.loops_tensorflow import (
+    loop,
+    recomputed_tiles,
+)
 from keras_attention.numerics import masks, normalizers
 from keras_attention.numerics.precision import is_half, to_float32
 
@@ -33,7 +32,7 @@ def attention(
     All sizes except the batch must be static.
     """
     query *= scale
-    found = []
+    outputs = []
     for segment in tiles.segments(query.shape[1], key.shape[1], is_causal):
         tensors = [
             query[:, segment.start : segment.stop],
@@ -42,8 +41,8 @@ def attention(
         ]
         first = segment.start if is_causal else None
         options = _SegmentOptions(tiles.part(mask, segment), first, segment.tiles)
-        found.append(_segment(options, *tensors))
-    return tf.concat(found, 1) if len(found) > 1 else found[0]
+        outputs.append(_segment(options, *tensors))
+    return tf.concat(outputs, 1) if len(outputs) > 1 else outputs[0]
 
 
 class _SegmentOptions(NamedTuple):
@@ -79,25 +78,15 @@ class _Slope(NamedTuple):
 def _segment(options: _SegmentOptions, *tensors: Tensor) -> Tensor:
     """Computes the output (B, T, H, V) from query, key, value and an optional bias."""
 
-    @tf.custom_gradient
-    def run(*tensors: Tensor) -> tuple[Tensor, Callable]:
-        @tf.custom_gradient
-        def gradients(*tensors: Tensor) -> tuple[list[Tensor], Callable]:
-            def second_gradients(*more: Tensor) -> Any:
-                return _again(options, tensors, more)
+    def visible() -> Tensor | None:
+        if options.start is None:
+            return options.mask
+        t = options.start + tf.range(tensors[0].shape[1])
+        causal = t[:, None] >= tf.range(tensors[1].shape[1])
+        return masks.merge(options.mask, causal[None, None])
 
-            return _gradients(
-                options, out, *map(tf.stop_gradient, tensors)
-            ), second_gradients
-
-        def backward(slope: Tensor) -> list[Tensor]:
-            found = gradients(slope, *tensors)
-            return [tf.ensure_shape(g, x.shape) for g, x in zip(found, tensors)]
-
-        out = _output(options, *map(tf.stop_gradient, tensors))
-        return out, backward
-
-    return run(*tensors)
+    output, gradients = partial(_output, options), partial(_gradients, options)
+    return recomputed_tiles(output, gradients, visible, *tensors)
 
 
 def _output(options: _SegmentOptions, *tensors: Tensor) -> Tensor:
@@ -113,8 +102,8 @@ def _output(options: _SegmentOptions, *tensors: Tensor) -> Tensor:
 
     out = tf.TensorArray(tensors[2].dtype, total, infer_shape=False)
     (out,) = loop(step, total, out)
-    found = _joined(out.stack(), tiles, tensors[0])
-    return tf.ensure_shape(found, (*tensors[0].shape[:3], tensors[2].shape[3]))
+    heads = _joined(out.stack(), tiles, tensors[0])
+    return tf.ensure_shape(heads, (*tensors[0].shape[:3], tensors[2].shape[3]))
 
 
 def _gradients(
@@ -136,11 +125,11 @@ def _gradients(
     def group(j: Tensor, dq: Any, dk: Any, dv: Any) -> tuple[Any, ...]:
         def step(n: Tensor, dq: Any, keys: Tensor, values: Tensor) -> tuple[Any, ...]:
             i = j * shared * count + n
-            weights, part, own = _slopes(tiles, slope, i)
+            weights, part, d_out = _slopes(tiles, slope, i)
             weights, part = (tf.cast(x, query.dtype) for x in (weights, part))
             dq = dq.write(i, tf.matmul(part, tiles.key[j], transpose_b=True))
             keys += to_float32(tf.matmul(part, tiles.query[i], transpose_a=True))
-            values += to_float32(tf.matmul(weights, own, transpose_a=True))
+            values += to_float32(tf.matmul(weights, d_out, transpose_a=True))
             return n + 1, dq, keys, values
 
         zeros = [tf.zeros(x.shape[1::2], to_float32(x[:0]).dtype) for x in (key, value)]
@@ -160,8 +149,8 @@ def _gradients(
     for array, x in ((dk, key), (dv, value)):
         gradients = tf.reshape(array.stack(), (batch, groups, *x.shape[1::2]))
         of_keys.append(tf.cast(tf.transpose(gradients, (0, 2, 1, 3)), x.dtype))
-    found = [_joined(dq.stack(), tiles, query), *of_keys]
-    return [*found, _bias_gradient(tiles, slope, tensors[3])] if tensors[3:] else found
+    of_bias = [_bias_gradient(tiles, slope, bias) for bias in tensors[3:]]
+    return [_joined(dq.stack(), tiles, query), *of_keys, *of_bias]
 
 
 def _bias_gradient(tiles: _Tiles, slope: _Slope, bias: Tensor) -> Tensor:
@@ -191,8 +180,8 @@ def _bias_gradient(tiles: _Tiles, slope: _Slope, bias: Tensor) -> Tensor:
     rows = outer[0] * outer[1] * outer[2]
     (out,) = loop(row, rows, tf.TensorArray("float32", rows, infer_shape=False))
     shape = (outer[0], outer[1], outer[2] * sizes[3], sizes[4])
-    found = tf.reshape(out.stack(), shape)[:, :, : bias.shape[2]]
-    return tf.cast(found, bias.dtype)
+    gradient = tf.reshape(out.stack(), shape)[:, :, : bias.shape[2]]
+    return tf.cast(gradient, bias.dtype)
 
 
 def _weights(tiles: _Tiles, i: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -224,39 +213,19 @@ def _slopes(tiles: _Tiles, slope: _Slope, i: Tensor) -> tuple[Tensor, ...]:
     """
     weights, alive = _weights(tiles, i)
     j = i // (tiles.sizes[2] * tiles.sizes[3])
-    own = slope.rows[i]
-    own = own if alive is None else _zero_masked(alive, own)
-    part = to_float32(tf.matmul(own, tiles.value[j], transpose_b=True))
+    d_out = slope.rows[i]
+    d_out = d_out if alive is None else _zero_masked(alive, d_out)
+    part = to_float32(tf.matmul(d_out, tiles.value[j], transpose_b=True))
     if slope.means is None:
         mean = tf.reduce_sum(weights * part, -1, keepdims=True)
     else:
         mean = slope.means[i]
         mean = mean if alive is None else _zero_masked(alive, mean)
-    return weights, weights * (part - mean), own
+    return weights, weights * (part - mean), d_out
 
 
 def _zero_masked(alive: Tensor, x: Tensor) -> Tensor:
     return tf.where(alive, x, tf.zeros_like(x))
-
-
-def _again(options: _SegmentOptions, sources: Any, gradients: Any) -> Any:
-    """Computes second derivatives: the gradients of `_gradients`."""
-    with tf.GradientTape() as tape:
-        tape.watch(sources)
-        slope, *tensors = sources
-        mask = options.mask
-        if options.start is not None:
-            t = options.start + tf.range(tensors[0].shape[1])
-            ahead = t[:, None] >= tf.range(tensors[1].shape[1])
-            mask = masks.merge(mask, ahead[None, None])
-        with tf.GradientTape() as inner:
-            inner.watch(tensors)
-            query, key, value, bias = (*tensors, None)[:4]
-            out = reference.dot_product_attention(
-                query, key, value, mask, 1.0, False, bias
-            )
-        found = inner.gradient(out, tensors, slope)
-    return tape.gradient(found, sources, gradients)
 
 
 def _cut(

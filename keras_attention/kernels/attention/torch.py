@@ -1,8 +1,4 @@
-"""Scaled dot-product attention on torch.
-
-Shapes: B batch, T queries, S keys, H heads, G heads of keys and values, E width of a
-head, V width of a value.
-"""
+"""Scaled dot-product attention on torch, in the shapes of `reference.py`."""
 
 from __future__ import annotations
 
@@ -70,15 +66,14 @@ def local_attention(
     scale: float,
     is_causal: bool,
     window: int,
-) -> Tensor:
-    """Computes attention in a sliding window by blocks or as a whole."""
+) -> Tensor | None:
+    """Computes attention in a sliding window by blocks."""
     tensors = query, key, value
-    band = None
-    if all(isinstance(x, torch.Tensor) for x in tensors) and not _is_traced():
-        band = bands.plan(*tensors, mask, is_causal, window)
+    if not all(isinstance(x, torch.Tensor) for x in tensors) or _is_traced():
+        return None
+    band = bands.plan(*tensors, mask, is_causal, window)
     if band is None:
-        mask = bands.merged(mask, query, key, window)
-        return dot_product_attention(*tensors, mask, scale, is_causal)
+        return None
     q, k, v = (x.transpose(1, 2) for x in tensors)  # (B, H, ·, E)
     options = {"scale": scale, "enable_gqa": q.shape[1] != k.shape[1]}
 

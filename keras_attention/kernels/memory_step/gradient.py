@@ -44,13 +44,7 @@ def step_gradient(
 ) -> tuple[Tensor, MemoryState]:
     """Computes the gradients with respect to ξ and the previous memory.
 
-    Args:
-        old: the memory passed to `step`.
-        new: the memory that `step` returned.
-        saved: the residuals that `step` returned.
-        d_read: the gradient of the words read, (B, R, W).
-        d: the gradient of the new memory.
-        options: the options passed to `step`.
+    `d_read` (B, R, W) and `d` are the gradients of the words read and the new memory.
     """
     x = saved.interface
     w, gw, ga = new.write_weights[:, 0], x.write_gate, x.allocation_gate
@@ -218,12 +212,7 @@ def usage_gradient(
     """Computes the gradients with respect to u, w, f and wʳ.
 
     u, w and wʳ are those of the previous step. For wʳ, this is only the part through ψ.
-
-    Args:
-        old: the previous memory.
-        saved: the residuals of the step.
-        d_usage: the gradient with respect to u.
-        d_retention: the part of the gradient with respect to ψ through deallocation.
+    `d_retention` is the part of the gradient with respect to ψ through deallocation.
     """
     w0, free = old.write_weights[:, 0], saved.interface.free_gates[:, :, None]
     through_usage = d_usage * (old.usage + (1 - old.usage) * w0)

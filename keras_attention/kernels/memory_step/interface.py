@@ -95,11 +95,7 @@ def interface_widths(
 
 @functools.lru_cache
 def _slices(*sizes: Any) -> tuple[Any, Interface]:
-    """Returns the slices of groups in ξ, and the slice of each part in its group.
-
-    Args:
-        *sizes: the arguments of `interface_widths`.
-    """
+    """Returns the slices of groups in ξ, and the slice of each part in its group."""
     widths = interface_widths(*sizes)
     groups, parts, start = [], [], 0
     for group in (widths[:3], widths[3:7], widths[7:13], widths[13:]):
@@ -166,10 +162,6 @@ def interface_gradient(x: Interface, d: Interface) -> Tensor:
     """Computes the gradient with respect to ξ, (B, ·), of a step with links.
 
     Soft allocation and sharp links are not supported.
-
-    Args:
-        x: the output of `split_interface`.
-        d: the gradients with respect to the parts of x.
     """
 
     def flat(parts: Any) -> Tensor:

@@ -80,10 +80,6 @@ def _access(
     return reference.step(interface, old, mask, options)[:2]
 
 
-def _forward(options: MemoryOptions, *inputs: Any) -> tuple[Any, Any]:
-    return _access(options, *inputs), inputs
-
-
 def _backward(options: MemoryOptions, inputs: Any, slopes: Any) -> tuple[Any, ...]:
     interface, old, mask = inputs
     d_read, d = slopes
@@ -92,4 +88,4 @@ def _backward(options: MemoryOptions, inputs: Any, slopes: Any) -> tuple[Any, ..
     return d_interface, d_old, None if mask is None else jnp.zeros_like(mask)
 
 
-_access.defvjp(_forward, _backward)
+_access.defvjp(lambda options, *inputs: (_access(options, *inputs), inputs), _backward)

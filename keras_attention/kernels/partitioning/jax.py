@@ -40,8 +40,8 @@ class Layout(NamedTuple):
     @property
     def names(self) -> list[str]:
         """The names of all split axes of the arguments."""
-        found = itertools.chain.from_iterable(self.inputs)
-        return list(dict.fromkeys(name for name in found if name))
+        names = itertools.chain.from_iterable(self.inputs)
+        return list(dict.fromkeys(name for name in names if name))
 
     @property
     def rule(self) -> tuple[str, tuple[str, ...]]:
@@ -112,9 +112,9 @@ def _partitioned(function: Callable[..., Tensors], layout: Layout) -> Callable:
         sloped = tuple(slope.dtype != jax.dtypes.float0 for slope in slopes)
         if (smooth, sloped) not in of_types:
             of_types[smooth, sloped] = _gradient(function, layout, smooth, sloped)
-        given = (*args, *itertools.compress(slopes, sloped))
-        found = iter(of_types[smooth, sloped](*given))
-        return tuple(next(found) if is_smooth else None for is_smooth in smooth)
+        slopes = tuple(itertools.compress(slopes, sloped))
+        gradients = iter(of_types[smooth, sloped](*args, *slopes))
+        return tuple(next(gradients) if is_smooth else None for is_smooth in smooth)
 
     differentiable = jax.custom_vjp(mapped)
     differentiable.defvjp(lambda *args: (differentiable(*args), args), backward)
@@ -141,28 +141,20 @@ def _gradient(
     smooth: tuple[bool, ...],
     sloped: tuple[bool, ...],
 ) -> Callable:
-    """Returns the gradient of a function.
+    """Returns the gradient of a function, from its arguments and some of its slopes.
 
-    Args:
-        function: the function.
-        layout: its named axes.
-        smooth: which arguments have a gradient. Integers have none.
-        sloped: which results have a gradient.
-
-    Returns:
-        A function of the arguments and the gradients of the results. It returns the
-        gradients of the arguments that have one.
+    `smooth` says which arguments have a gradient, `sloped` which results.
     """
 
-    def gradient(*given: Tensor) -> Tensors:
-        args, slopes = given[: len(smooth)], given[len(smooth) :]
+    def gradient(*tensors: Tensor) -> Tensors:
+        args, slopes = tensors[: len(smooth)], tensors[len(smooth) :]
 
         def of_numbers(*numbers: Tensor) -> Tensors:
             left = iter(numbers)
-            found = function(
-                *(next(left) if is_smooth else x for x, is_smooth in zip(args, smooth))
-            )
-            return tuple(itertools.compress(found, sloped))
+            pairs = zip(args, smooth)
+            mixed = (next(left) if is_smooth else x for x, is_smooth in pairs)
+            results = function(*mixed)
+            return tuple(itertools.compress(results, sloped))
 
         numbers = itertools.compress(args, smooth)
         return jax.vjp(of_numbers, *numbers)[1](tuple(slopes))
@@ -189,8 +181,8 @@ def _partition(
     ]
 
     def part(*args: Tensor) -> Tensors:
-        found = function(*args)
-        return tuple(_sum(x, over) for x, over in zip(found, summed, strict=True))
+        pairs = zip(function(*args), summed, strict=True)
+        return tuple(_sum(x, over) for x, over in pairs)
 
     def shardings(named: tuple[Axes, ...]) -> tuple[NamedSharding, ...]:
         specs = (PartitionSpec(*(split.get(name) for name in axes)) for axes in named)
@@ -246,19 +238,21 @@ def _spec(mesh: Mesh, x: Any) -> list[tuple[str, ...]]:
     """
     shape = _divisible(x)
     indices = x.sharding.devices_indices_map(shape)
-    starts = np.array([[part.start or 0 for part in one] for one in indices.values()])
+    starts = np.array(
+        [[part.start or 0 for part in index] for index in indices.values()]
+    )
     starts = starts.reshape(*mesh.devices.shape, len(x.shape))
     origin = (0,) * len(mesh.axis_names)
-    found: list[tuple[str, ...]] = []
+    spec: list[tuple[str, ...]] = []
     for axis in range(len(x.shape)):
         steps = {}
         for i, name in enumerate(mesh.axis_names):
             second = (*origin[:i], 1, *origin[i + 1 :])
             steps[name] = starts[second][axis] - starts[origin][axis]
         over = sorted((n for n in steps if steps[n]), key=lambda n: -steps[n])
-        found.append(tuple(over))
-    same = NamedSharding(mesh, PartitionSpec(*found)).devices_indices_map(shape)
-    return found if same == indices else [()] * len(found)
+        spec.append(tuple(over))
+    same = NamedSharding(mesh, PartitionSpec(*spec)).devices_indices_map(shape)
+    return spec if same == indices else [()] * len(spec)
 
 
 def _divisible(x: Any) -> tuple[int, ...]:

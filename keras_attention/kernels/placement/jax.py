@@ -34,12 +34,7 @@ def bytes_held(variable: Any) -> int:
 
 
 def jax_mesh(mesh: Any, operation: str) -> Mesh:
-    """Returns a mesh of Keras or JAX as a mesh of JAX.
-
-    Args:
-        mesh: the mesh.
-        operation: what needs the mesh, for error messages.
-    """
+    """Returns a mesh of Keras or JAX, which `operation` needs, as a mesh of JAX."""
     if not hasattr(jax, "shard_map"):
         raise RuntimeError(
             f"{operation} needs `jax.shard_map`. Received: jax {jax.__version__}"
@@ -55,13 +50,7 @@ def jax_mesh(mesh: Any, operation: str) -> Mesh:
 
 
 def axis_sizes(mesh: Any, axis: str, operation: str) -> dict[str, int]:
-    """Returns the size of each axis of a mesh, and checks that it has an axis.
-
-    Args:
-        mesh: a mesh of Keras or JAX.
-        axis: the name of an axis that the mesh must have.
-        operation: what needs the mesh, for error messages.
-    """
+    """Returns the size of each axis of a mesh, and checks that it has an axis."""
     sizes = dict(jax_mesh(mesh, operation).shape)
     if axis not in sizes:
         raise ValueError(
@@ -80,40 +69,29 @@ def is_local(mesh: Any) -> bool:
 def to_mesh(x: Any, mesh: Any, *axes: str | None) -> Tensor:
     """Moves a tensor to the devices of a mesh, unless it is already there.
 
-    Args:
-        x: an array of NumPy or JAX. NumPy arrays go to their devices directly, and no
-            device holds all of an array that is split.
-        mesh: a mesh of Keras or JAX.
-        axes: the axes of the mesh over which to split the first axes of x. Without
-            them, each device gets all of x.
+    The first axes of x are split over the `axes` of the mesh. NumPy arrays go to their
+    devices directly, and no device holds all of an array that is split.
     """
     if isinstance(x, jax.core.Tracer):
         return x
     mesh = jax_mesh(mesh, "A mesh")
-    on_mesh = isinstance(x, jax.Array) and x.sharding.device_set == {*mesh.devices.flat}
-    return (
-        x if on_mesh else jax.device_put(x, NamedSharding(mesh, PartitionSpec(*axes)))
-    )
+    if isinstance(x, jax.Array) and x.sharding.device_set == {*mesh.devices.flat}:
+        return x
+    return jax.device_put(x, NamedSharding(mesh, PartitionSpec(*axes)))
 
 
 def on_rows(
     function: Callable[..., Any],
     table: Tensor,
     count: Any,
-    given: tuple[Tensor, ...],
+    tensors: tuple[Tensor, ...],
     mesh: Any,
     axis: str,
 ) -> Any:
-    """Calls a function on each device, with the rows of a table that it holds.
+    """Calls a function on each of n devices, with its rows of a table (P, D).
 
-    Args:
-        function: maps rows (P/n, D), the number of rows that count, and `given` to
-            tensors.
-        table: (P, D), split along axis 0. Rows after the first `count` do not count.
-        count: the number of rows that count.
-        given: tensors that each device gets whole.
-        mesh: a mesh of Keras or JAX.
-        axis: the axis of n devices over which the table is split.
+    The function maps rows (P/n, D), the number of these rows that are among the first
+    `count` of the table, and `tensors`, which each device gets whole, to tensors.
 
     Returns:
         What the function returns on each device, (n, ...), split along axis 0.
@@ -121,18 +99,18 @@ def on_rows(
     mesh = jax_mesh(mesh, "A mesh")
     size = table.shape[0] // mesh.shape[axis]
 
-    def part(rows: Tensor, count: Tensor, *given: Tensor) -> Any:
+    def part(rows: Tensor, count: Tensor, *tensors: Tensor) -> Any:
         here = jnp.clip(count - jax.lax.axis_index(axis) * size, 0, size)
-        return jax.tree.map(lambda x: x[None], function(rows, here, *given))
+        return jax.tree.map(lambda x: x[None], function(rows, here, *tensors))
 
     split, whole = PartitionSpec(axis), PartitionSpec()
     each = jax.shard_map(
         part,
         mesh=mesh,
-        in_specs=(split, whole, *[whole] * len(given)),
+        in_specs=(split, whole, *[whole] * len(tensors)),
         out_specs=split,
         axis_names={axis},
         check_vma=False,
     )
-    given = tuple(to_mesh(x, mesh) for x in given)
-    return each(to_mesh(table, mesh, axis), jnp.asarray(count, "int32"), *given)
+    tensors = tuple(to_mesh(x, mesh) for x in tensors)
+    return each(to_mesh(table, mesh, axis), jnp.asarray(count, "int32"), *tensors)

@@ -44,18 +44,9 @@ def axis_sizes(mesh: Any, axis: str, operation: str) -> NoReturn:
     )
 
 
-def is_local(mesh: Any) -> NoReturn:
+def on_rows(*args: Any) -> NoReturn:
     """Raises a RuntimeError, too."""
-    axis_sizes(mesh, "", "A mesh of devices")
+    axis_sizes(None, "", "A mesh of devices")
 
 
-def to_mesh(x: Any, mesh: Any, *axes: Any) -> NoReturn:
-    """Raises a RuntimeError, too."""
-    axis_sizes(mesh, "", "A mesh of devices")
-
-
-def on_rows(
-    function: Any, table: Any, count: Any, given: Any, mesh: Any, axis: str
-) -> NoReturn:
-    """Raises a RuntimeError, too."""
-    axis_sizes(mesh, axis, "A mesh of devices")
+is_local = to_mesh = on_rows

@@ -78,18 +78,18 @@ def ring_attention(
     mask = jnp.broadcast_to(True if mask is None else mask, key.shape[:2])
     mesh = jax_mesh(mesh, "`ring_attention`")
     ring = _Ring(mesh, axis, float(scale), bool(is_causal))
-    given = (jnp.asarray(x) for x in (query, key, value, mask))
-    return _compiled(ring, *(to_mesh(x, mesh, None, axis) for x in given))
+    tensors = (jnp.asarray(x) for x in (query, key, value, mask))
+    return _compiled(ring, *(to_mesh(x, mesh, None, axis) for x in tensors))
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _attention(ring: _Ring, *given: Tensor) -> Tensor:
-    return ring.split(partial(_forward, ring))(*given)[0]
+def _attention(ring: _Ring, *tensors: Tensor) -> Tensor:
+    return ring.split(partial(_forward, ring))(*tensors)[0]
 
 
-def _attention_forward(ring: _Ring, *given: Tensor) -> tuple[Tensor, Any]:
-    output, log_sums = ring.split(partial(_forward, ring))(*given)
-    return output, (*given, output, log_sums)
+def _attention_forward(ring: _Ring, *tensors: Tensor) -> tuple[Tensor, Any]:
+    output, log_sums = ring.split(partial(_forward, ring))(*tensors)
+    return output, (*tensors, output, log_sums)
 
 
 def _attention_backward(ring: _Ring, stored: Any, slope: Tensor) -> Any:
@@ -127,8 +127,8 @@ def _forward(
             finite = jnp.where(new == -jnp.inf, 0, new)
             weights = jnp.exp(scores - finite[..., None])
             old = jnp.exp(most - finite)
-            more = _product("bcgrs,bsgv->bcgrv", weights.astype(v.dtype), v)
-            output = output * old[..., None] + more
+            added = _product("bcgrs,bsgv->bcgrv", weights.astype(v.dtype), v)
+            output = output * old[..., None] + added
             return new, total * old + weights.sum(-1), output
 
         return _updated(of_chunk, (tiles, at), state)
@@ -192,9 +192,8 @@ def _backward(
     moving = key, value, mask, *zeros[1:]
     # After n steps, the gradients of keys and values are at home again.
     dq, (*_, dk, dv) = lax.fori_loop(0, ring.size, step, (zeros[0], moving))
-    dq = _joined(dq, queries)
-    given = query, key, value
-    return tuple(dx.astype(x.dtype) for dx, x in zip((dq, dk, dv), given))
+    gradients = zip((_joined(dq, queries), dk, dv), (query, key, value))
+    return tuple(dx.astype(x.dtype) for dx, x in gradients)
 
 
 def _scores(ring: _Ring, query: Tensor, key: Tensor) -> Tensor:
@@ -216,13 +215,13 @@ def _allowed(ring: _Ring, mask: Tensor, queries: Tensor, keys: Tensor) -> Tensor
 
 def _chunks(x: Tensor, groups: int | None = None) -> Tensor:
     """Cuts (B, T, ...) into (N, B, C, ...), and heads into groups; the rest is 0."""
-    batch, length, *rest = x.shape
+    batch, length, *others = x.shape
     size = min(CHUNK, length)
     padding = [(0, 0)] * x.ndim
     padding[1] = 0, -length % size
     if groups is not None:
-        rest = [groups, rest[0] // groups, *rest[1:]]
-    x = jnp.pad(x, padding).reshape(batch, -1, size, *rest)
+        others = [groups, others[0] // groups, *others[1:]]
+    x = jnp.pad(x, padding).reshape(batch, -1, size, *others)
     return jnp.moveaxis(x, 1, 0)
 
 

@@ -7,6 +7,6 @@ from typing import Any, NoReturn
 from keras_attention.kernels.placement.reference import axis_sizes
 
 
-def ring_attention(*given: Any) -> NoReturn:
+def ring_attention(*args: Any) -> NoReturn:
     """Raises a RuntimeError: sequences are split only on JAX."""
     axis_sizes(None, "", "`ring_attention`")

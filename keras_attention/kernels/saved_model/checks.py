@@ -14,9 +14,7 @@ Tensor = Any
 def checked(tokens: Tensor, rules: Rules) -> Tensor:
     """Returns an input after its checks, which raise an error when the graph runs.
 
-    Args:
-        tokens: the input of the file, integers (B, S) if the rules are about tokens.
-        rules: what to check.
+    The input is integers (B, S) if the rules are about tokens.
     """
     checks = []
     if rules.vocabulary is not None:

@@ -20,11 +20,7 @@ def scan(
 ) -> tuple[Any, Any]:
     """Runs a `tf.while_loop` over TensorArrays, which XLA compiles with gradients.
 
-    Args:
-        step: as in :func:`keras_attention.ops.sequence.loop.scan`.
-        state: the first state.
-        inputs: a structure of tensors, time first.
-        parallel: the number of iterations that may run in parallel.
+    `parallel` is the number of iterations that may run in parallel.
     """
     if tf.executing_eagerly():
         return reference.scan(step, state, inputs)
@@ -118,13 +114,8 @@ def _segments_gradient(
 ) -> tuple[list[Tensor | None], list[Tensor]]:
     """Computes the gradients with respect to first states, inputs and variables.
 
-    Args:
-        segment: a function (states, inputs) that returns the next states and the
-            outputs.
-        starts: the first states of all segments.
-        xs: the inputs of all segments.
-        slopes: the gradients of the last states and of the outputs.
-        variables: the variables that the step reads.
+    `starts` and `xs` are the first states and the inputs of all segments, and `slopes`
+    the gradients of the last states and of the outputs.
     """
     count = len(starts)
 

@@ -39,11 +39,8 @@ def in_whole_pieces(
 ) -> Callable[[Callable], Callable]:
     """Decorates a function so that it receives a whole number of pieces.
 
-    The decorator appends slots without links and cuts them off the results.
-
-    Args:
-        inputs: the slot axis of each argument.
-        outputs: the slot axis of each result.
+    The decorator appends slots without links and cuts them off the results. `inputs`
+    and `outputs` hold the slot axis of each argument and of each result.
     """
 
     def decorator(function: Callable) -> Callable:
@@ -53,14 +50,12 @@ def in_whole_pieces(
             missing = -number % _size(number)
             if not missing:
                 return function(*arrays)
-            results = function(
-                *(_filled(x, a, missing) for x, a in zip(arrays, inputs))
-            )
-            cut = [
-                y[(slice(None),) * axis + (slice(number),)]
-                for y, axis in zip(results if len(outputs) > 1 else [results], outputs)
-            ]
-            return tuple(cut) if len(outputs) > 1 else cut[0]
+            filled = (_filled(x, axis, missing) for x, axis in zip(arrays, inputs))
+            results = function(*filled)
+            results = results if len(outputs) > 1 else (results,)
+            pairs = zip(results, outputs)
+            cut = (y[(slice(None),) * axis + (slice(number),)] for y, axis in pairs)
+            return tuple(cut) if len(outputs) > 1 else next(cut)
 
         return run
 
@@ -72,15 +67,9 @@ def _filled(x: Tensor, axis: int, missing: int) -> Tensor:
 
 
 def fade(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
-    """Computes the links after a write, (1 − w[i] − w[j]) L[i, j].
+    """Computes the links after a write, (1 − w[i] − w[j]) L[i, j], (G, K, M).
 
-    Args:
-        values: L, (G, K, M). The last axis is slot i.
-        slots: j, integers (G, K, M).
-        weights: w, (G, M).
-
-    Returns:
-        (G, K, M).
+    The slots are j, integers (G, K, M). The last axis is slot i.
     """
     _, links, number = values.shape
     flat = ops.reshape(slots, (-1, links * number))
@@ -94,17 +83,7 @@ def follow(
     reads: Tensor,
     segment_sum: Callable = ops.segment_sum,
 ) -> tuple[Tensor, Tensor]:
-    """Computes the forward and backward weights f = L w and b = Lᵀ w.
-
-    Args:
-        values: L, (G, K, M).
-        slots: j, integers (G, K, M).
-        reads: wʳ, (G, M, R).
-        segment_sum: a function such as `ops.segment_sum`.
-
-    Returns:
-        f and b, (G, M, R).
-    """
+    """Computes the forward and backward weights f = L w and b = Lᵀ w, (G, M, R)."""
     _, links, number = values.shape
     groups, heads = ops.shape(reads)[0], reads.shape[-1]
     first = ops.arange(groups, dtype="int32") * number
@@ -145,9 +124,8 @@ def fade_gradient(
         targets, d = _slice_piece(slots, piece), _slice_piece(slope, piece)
         before = _gather_rows(table, targets)[..., 0]
         sent = (-d * _slice_piece(values, piece))[..., None]
-        return _add_to_links(of_values, piece, -before * d), _add_to_rows(
-            of_weights, targets, sent
-        )
+        of_weights = _add_to_rows(of_weights, targets, sent)
+        return _add_to_links(of_values, piece, -before * d), of_weights
 
     here = -ops.sum(slope * values, axis=1)[..., None]
     faded = slope * (1 - weights[:, None])
@@ -162,18 +140,13 @@ def follow_pieces(
     """Computes `follow` piece by piece."""
 
     def step(piece: Piece, ahead: Tensor, back: Tensor) -> tuple[Tensor, Tensor]:
-        targets, value = (
-            _slice_piece(slots, piece),
-            _slice_piece(values, piece)[..., None],
-        )
-        sent = value * _rows(reads, piece)  # (G, S, R)
-        return _add_to_piece(
-            ahead, piece, value * _gather_rows(reads, targets)
-        ), _add_to_rows(back, targets, sent)
+        targets = _slice_piece(slots, piece)
+        value = _slice_piece(values, piece)[..., None]
+        ahead = _add_to_piece(ahead, piece, value * _gather_rows(reads, targets))
+        return ahead, _add_to_rows(back, targets, value * _rows(reads, piece))
 
-    ahead, back = _for_each_piece(
-        values, step, ops.zeros_like(reads), ops.zeros_like(reads)
-    )
+    none = ops.zeros_like(reads), ops.zeros_like(reads)
+    ahead, back = _for_each_piece(values, step, *none)
     return ahead, back
 
 
@@ -189,17 +162,12 @@ def follow_gradient(
     both = ops.concatenate([reads, back], axis=-1)  # one gather for both
 
     def step(piece: Piece, of_values: Tensor, of_reads: Tensor) -> tuple:
-        targets, value = (
-            _slice_piece(slots, piece),
-            _slice_piece(values, piece)[..., None],
-        )
-        before, after = (
-            _gather_rows(both, targets),
-            _rows(ahead, piece),
-        )  # (G, S, ·), (G, S, R)
-        products = (
-            after * before[..., :heads] + _rows(reads, piece) * before[..., heads:]
-        )
+        targets = _slice_piece(slots, piece)
+        value = _slice_piece(values, piece)[..., None]
+        before = _gather_rows(both, targets)  # (G, S, ·)
+        after = _rows(ahead, piece)  # (G, S, R)
+        products = after * before[..., :heads]
+        products = products + _rows(reads, piece) * before[..., heads:]
         of_reads = _add_to_piece(of_reads, piece, value * before[..., heads:])
         of_reads = _add_to_rows(of_reads, targets, value * after)
         return _add_to_links(of_values, piece, ops.sum(products, axis=-1)), of_reads

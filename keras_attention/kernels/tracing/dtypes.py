@@ -13,16 +13,14 @@ _WHOLE = (
 )
 
 
-def complex_dtypes(backend: Any = None) -> set:
-    """Returns the complex dtypes; `backend` is a module with dtypes, or None."""
-    return _forms(_COMPLEX, backend)
+def dtypes(backend: Any = None) -> tuple[set, set]:
+    """Returns the complex dtypes, and those of integers and booleans.
 
+    `backend` is a module with dtypes, or None.
+    """
 
-def integer_dtypes(backend: Any = None) -> set:
-    """Returns the dtypes of integers and booleans."""
-    return _forms(_WHOLE, backend)
+    def forms(names: tuple[str, ...]) -> set:
+        attributes = [] if backend is None else [getattr(backend, n) for n in names]
+        return {*names, *map(np.dtype, names), *attributes}
 
-
-def _forms(names: tuple[str, ...], backend: Any) -> set:
-    own = () if backend is None else [getattr(backend, name) for name in names]
-    return {*names, *map(np.dtype, names), *own}
+    return forms(_COMPLEX), forms(_WHOLE)

@@ -11,10 +11,10 @@ import jax
 import keras
 import numpy as np
 
-from keras_attention.kernels.tracing.dtypes import complex_dtypes, integer_dtypes
+from keras_attention.kernels.tracing.dtypes import dtypes
 
 Tensor = Any
-COMPLEX, INTEGERS = complex_dtypes(), integer_dtypes()
+COMPLEX, INTEGERS = dtypes()
 ERRORS: tuple[type[Exception], ...] = ()
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_attention.kernels.tracing.dtypes import complex_dtypes, integer_dtypes
+from keras_attention.kernels.tracing.dtypes import dtypes
 
 Tensor = Any
-COMPLEX, INTEGERS = complex_dtypes(), integer_dtypes()
+COMPLEX, INTEGERS = dtypes()
 ERRORS: tuple[type[Exception], ...] = ()
 
 

@@ -9,10 +9,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.kernels.tracing.dtypes import complex_dtypes, integer_dtypes
+from keras_attention.kernels.tracing.dtypes import dtypes
 
 Tensor = Any
-COMPLEX, INTEGERS = complex_dtypes(tf), integer_dtypes(tf)
+COMPLEX, INTEGERS = dtypes(tf)
 ERRORS: tuple[type[Exception], ...] = (tf.errors.OpError,)
 
 

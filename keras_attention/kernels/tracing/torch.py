@@ -9,10 +9,10 @@ import keras
 import numpy as np
 import torch
 
-from keras_attention.kernels.tracing.dtypes import complex_dtypes, integer_dtypes
+from keras_attention.kernels.tracing.dtypes import dtypes
 
 Tensor = Any
-COMPLEX, INTEGERS = complex_dtypes(torch), integer_dtypes(torch)
+COMPLEX, INTEGERS = dtypes(torch)
 ERRORS: tuple[type[Exception], ...] = ()
 
 

@@ -6,30 +6,16 @@ sentences of 7 to 12 words, 22 to 330 words of the vocabulary).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
 
+from keras_attention.kernels.word_sums import reference
+
 Tensor = Any
 
 PAYS = 28  # words of the vocabulary per word of a sentence, see tests/speed/trials.md
-
-
-def word_sums(
-    tokens: Tensor, first: Tensor, second: Tensor, table: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Multiplies weighted word counts by the table."""
-    size = table.shape[0]
-    c_1, c_2 = (
-        tf.cast(_counts(tokens, weights, size), table.dtype)  # (..., V)
-        for weights in (first, second)
-    )
-    return tf.matmul(c_1, table), tf.matmul(c_2, table)
-
-
-def word_sums_pay(size: int, length: int | None) -> bool:
-    """Counts grow with the vocabulary, lookups with the length of a sentence."""
-    return length is not None and size <= PAYS * length
 
 
 def _counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:
@@ -46,3 +32,7 @@ def _counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:
         tf.reshape(weights, [-1]), tf.reshape(places, [-1]), sentences * size
     )
     return tf.reshape(counts, tf.concat([shape[:-1], [size]], 0))  # (..., V)
+
+
+word_sums = partial(reference.word_sums, counts=_counts)
+word_sums_pay = partial(reference.word_sums_pay, most=PAYS)

@@ -37,8 +37,8 @@ def word_sums(
         x.reshape(-1, tokens.shape[-1])
         for x in (tokens, first.to(table.dtype), second.to(table.dtype))
     )
-    one, other = _WordSums.apply(*rows, table)
-    return one.reshape(shape), other.reshape(shape)
+    sum_1, sum_2 = _WordSums.apply(*rows, table)
+    return sum_1.reshape(shape), sum_2.reshape(shape)
 
 
 def word_sums_pay(size: int, length: int | None) -> bool:
@@ -81,11 +81,11 @@ class _WordSums(torch.autograd.Function):
             weight = torch.stack(weights, 1).reshape(-1)
             slopes = torch.cat([slope_1, slope_2])  # (2 N, D)
             return None, None, None, _sum(rows, slopes, weight, 2 * starts)
-        one, other = (
+        sum_1, sum_2 = (
             _sum(rows, slope.contiguous(), weight, starts)
             for slope, weight in zip((slope_1, slope_2), weights)
         )
-        return None, None, None, one.add_(other)  # (V, D)
+        return None, None, None, sum_1.add_(sum_2)  # (V, D)
 
 
 def _sorting(words: torch.Tensor) -> torch.Tensor:

@@ -105,20 +105,9 @@ def polynomial_update(
 ) -> Tensor:
     """Updates σⱼ ← sign(Σᵢ (xᵢⱼ + hᵢⱼ)ⁿ − (−xᵢⱼ + hᵢⱼ)ⁿ), hᵢⱼ = Σ_{k ≠ j} xᵢₖσₖ.
 
-    n = 2 gives the classical network.
-
-    Args:
-        states: σ, (..., T, D), −1 and 1.
-        patterns: X, (..., S, D), −1 and 1, one pattern per row; checked as in
-            :func:`classical_update`.
-        degree: n, an integer of at least 2.
-        order: "asynchronous" updates one neuron after another and never increases
-            :func:`polynomial_energy`. "synchronous" updates all neurons at once.
-
-    Returns:
-        (..., T, D), the states after one pass over all neurons. They are in half
-        precision if the given states are. Otherwise they are in float64 if the inputs
-        are and the backend keeps float64, else in float32.
+    n = 2 gives the classical network. `degree` is n, an integer of at least 2. The
+    other arguments and the result are those of :func:`classical_update`. Asynchronous
+    updates never increase :func:`polynomial_energy`.
 
     Raises:
         ValueError: as `classical_update` does, and for an invalid degree.
@@ -133,17 +122,11 @@ def polynomial_update(
 def polynomial_energy(states: Tensor, patterns: Tensor, degree: int = 3) -> Tensor:
     """Computes −Σᵢ (xᵢᵀσ)ⁿ.
 
-    Args:
-        states: σ, (..., T, D), −1 and 1.
-        patterns: X, (..., S, D), −1 and 1.
-        degree: n, an integer of at least 2.
+    The arguments and the errors are those of :func:`polynomial_update`.
 
     Returns:
         (..., T); float32 for inputs in half precision. The energy is −∞ if S Dⁿ
         overflows the dtype; the update does not overflow.
-
-    Raises:
-        ValueError: as `polynomial_update` does.
 
     Reference:
         Krotov & Hopfield (2016), section 2.
@@ -165,20 +148,8 @@ def exponential_update(
     The update is a form of attention: with p = softmax(Xσ), neuron j is flipped if σⱼ
     Σᵢ pᵢ xᵢⱼ < tanh 1.
 
-    Args:
-        states: σ, (..., T, D), −1 and 1.
-        patterns: X, (..., S, D), −1 and 1, one pattern per row; checked as in
-            :func:`classical_update`.
-        order: "asynchronous" updates one neuron after another and never increases
-            :func:`exponential_energy`. "synchronous" updates all neurons at once.
-
-    Returns:
-        (..., T, D), the states after one pass over all neurons. They are in half
-        precision if the given states are. Otherwise they are in float64 if the inputs
-        are and the backend keeps float64, else in float32.
-
-    Raises:
-        ValueError: as `classical_update` does.
+    The arguments, the result and the errors are those of :func:`classical_update`.
+    Asynchronous updates never increase :func:`exponential_energy`.
 
     Reference:
         Demircigil et al., "On a model of associative memory with huge storage capacity"
@@ -191,17 +162,7 @@ def exponential_energy(states: Tensor, patterns: Tensor) -> Tensor:
     """Computes −ln Σᵢ exp(xᵢᵀσ), which ranks states like the energy −Σᵢ exp(xᵢᵀσ).
 
     The energy itself, −exp(−`exponential_energy`), overflows float32 from 89 neurons
-    on.
-
-    Args:
-        states: σ, (..., T, D), −1 and 1.
-        patterns: X, (..., S, D), −1 and 1.
-
-    Returns:
-        (..., T); float32 for inputs in half precision.
-
-    Raises:
-        ValueError: as `exponential_update` does.
+    on. The arguments, the result and the errors are those of :func:`classical_energy`.
 
     Reference:
         Demircigil et al. (2017); as a logarithm: Ramsauer et al., "Hopfield networks is
@@ -246,18 +207,16 @@ def _checked(
         )
     degree = _check_degree(degree)
     ours, stored = pattern_checks.binary(states, patterns)
-    return pattern_checks.result(
-        neurons_update(ours, stored, kind, order, degree), states
-    )
+    updated = neurons_update(ours, stored, kind, order, degree)
+    return pattern_checks.result(updated, states)
 
 
 def _at_once(
     states: Tensor, patterns: Tensor, overlap: Tensor, differences: Differences
 ) -> Tensor:
     even_part, slope = differences(overlap, states.shape[-1])  # (..., T, S)
-    growth = ops.sum(even_part, axis=-1, keepdims=True) - states * ops.matmul(
-        slope, patterns
-    )  # (..., T, D)
+    growth = ops.sum(even_part, axis=-1, keepdims=True)
+    growth = growth - states * ops.matmul(slope, patterns)  # (..., T, D)
     return ops.where(growth > 0, -states, states)
 
 
@@ -275,8 +234,8 @@ def _one_by_one(
         return overlap + ops.expand_dims(new - old, -1) * stored, new
 
     neurons = (ops.moveaxis(states, -1, 0), ops.moveaxis(patterns, -1, 0))
-    _, found = scan(step, overlap, neurons)  # (D, ..., T)
-    return ops.moveaxis(found, 0, -1)
+    _, updated = scan(step, overlap, neurons)  # (D, ..., T)
+    return ops.moveaxis(updated, 0, -1)
 
 
 def _power(degree: int) -> Differences:
@@ -293,9 +252,10 @@ def _power(degree: int) -> Differences:
         even_part, slope, power = ops.zeros_like(u), ops.zeros_like(u), ops.ones_like(u)
         for k in range(degree, 0, -1):  # power = u^(n − k)
             term = math.comb(degree, k) * step**k * power
-            even_part, slope = (
-                (even_part, slope + term) if k % 2 else (even_part + term, slope)
-            )
+            if k % 2:
+                slope = slope + term
+            else:
+                even_part = even_part + term
             power = power * u
         return even_part, slope
 

@@ -117,12 +117,12 @@ def hopfield_update(
     weights = separate(similar, mask)  # (..., T, S)
     if similarity == "cosine":
         stored = scores.unit(stored)
-    found = ops.matmul(weights, stored)  # (..., T, D)
+    updated = ops.matmul(weights, stored)  # (..., T, D)
     if similarity == "cosine":
-        found = scores.unit(found)
+        updated = scores.unit(updated)
     if similarity == "distance":
-        found = found + _left(weights, mask) * ours
-    return pattern_checks.result(found, states)
+        updated = updated + _left(weights, mask) * ours
+    return pattern_checks.result(updated, states)
 
 
 def hopfield_energy(
@@ -155,14 +155,8 @@ def hopfield_energy(
     With a mask, N and M refer to the patterns that a state may retrieve. A state that
     may retrieve no pattern has Ψ = Ψ₀ = M = 0.
 
-    Args:
-        states: ξ, (..., T, D).
-        patterns: X, (..., S, D), one pattern per row.
-        beta: β, a positive number or a tensor that broadcasts to (..., T).
-        normalizer: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax".
-            Callables are not supported, because their energy is unknown.
-        similarity: "dot", "cosine" or "distance".
-        mask: booleans that broadcast to (..., T, S), True = may be retrieved; or None.
+    The arguments are those of :func:`hopfield_update`, but the normalizer cannot be a
+    callable, whose energy is unknown.
 
     Returns:
         (..., T); float32 for inputs in half precision.
@@ -243,8 +237,7 @@ def _left(weights: Tensor, mask: Tensor | None) -> Tensor:
 def _normalizer(normalizer: str | Callable) -> Callable:
     if callable(normalizer):
         return normalizer
-    _check_normalizer(normalizer, " or a callable f(scores, mask)")
-    return normalizers.get(normalizer)
+    return normalizers.get(_known(normalizer, " or a callable f(scores, mask)"))
 
 
 def _potential(normalizer: str) -> tuple[Callable, Callable]:
@@ -253,16 +246,16 @@ def _potential(normalizer: str) -> tuple[Callable, Callable]:
             "`normalizer` must be given by its name for an energy: the energy of a "
             f"callable is not known. Received: normalizer={normalizer!r}"
         )
-    _check_normalizer(normalizer, "")
-    return _POTENTIALS[normalizer]
+    return _POTENTIALS[_known(normalizer)]
 
 
-def _check_normalizer(normalizer: str, more: str) -> None:
-    if not isinstance(normalizer, str) or normalizer not in _POTENTIALS:
-        raise ValueError(
-            f"`normalizer` must be one of {list(_POTENTIALS)}{more}. "
-            f"Received: normalizer={normalizer!r}"
-        )
+def _known(normalizer: str, or_else: str = "") -> str:
+    if isinstance(normalizer, str) and normalizer in _POTENTIALS:
+        return normalizer
+    raise ValueError(
+        f"`normalizer` must be one of {list(_POTENTIALS)}{or_else}. "
+        f"Received: normalizer={normalizer!r}"
+    )
 
 
 def _hidden(z: Tensor, mask: Tensor | None) -> Tensor:

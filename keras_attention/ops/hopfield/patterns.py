@@ -19,19 +19,10 @@ Tensor = Any
 
 
 def rows(name: str, x: Any) -> Tensor:
-    """Converts states or patterns to floating point.
+    """Converts states or patterns (..., D), perhaps nested lists, to floating point.
 
-    Args:
-        name: the argument's name, for error messages.
-        x: (..., D), of rank 2 or more; nested lists are accepted too.
-
-    Returns:
-        A float32 tensor, or a float64 tensor if the input is in float64 and the backend
-        keeps float64. TensorFlow keeps it, and so does JAX with `jax_enable_x64`.
-
-    Raises:
-        ValueError: if the values are not real numbers, the rows differ in width, or the
-            rank is below 2.
+    Returns a float32 tensor, or a float64 tensor if the input is in float64 and the
+    backend keeps float64. TensorFlow keeps it, and so does JAX with `jax_enable_x64`.
     """
     x = x.value if isinstance(x, keras.Variable) else x
     if not hasattr(x, "shape"):
@@ -51,10 +42,8 @@ def rows(name: str, x: Any) -> Tensor:
             f"`{name}` must have rank 2 or more, (..., rows, width): one row "
             f"is {name}[None]. Received: {name}.shape={tuple(x.shape)}"
         )
-    dtype = keras.backend.standardize_dtype(x.dtype)
-    full = (
-        to_float32(x) if keras.backend.is_float_dtype(dtype) else ops.cast(x, "float32")
-    )
+    is_float = keras.backend.is_float_dtype(keras.backend.standardize_dtype(x.dtype))
+    full = to_float32(x) if is_float else ops.cast(x, "float32")
     return full if kernels.is_traced(full) else ops.convert_to_tensor(full)
 
 
@@ -62,9 +51,6 @@ def states_and_patterns(states: Any, patterns: Any) -> tuple[Tensor, Tensor]:
     """Converts states (..., T, D) and patterns (..., S, D) of equal width by `rows`.
 
     Both are returned in the wider of their two dtypes.
-
-    Raises:
-        ValueError: if states and patterns differ in width.
     """
     ours, stored = rows("states", states), rows("patterns", patterns)
     if ours.shape[-1] != stored.shape[-1]:
@@ -83,9 +69,6 @@ def binary(states: Any, patterns: Any) -> tuple[Tensor, Tensor]:
     """Converts states and patterns by `states_and_patterns` and checks for −1 and 1.
 
     The values are only checked outside compiled functions.
-
-    Raises:
-        ValueError: if the widths differ, or a value is neither −1 nor 1.
     """
     ours, stored = states_and_patterns(states, patterns)
     for name, x in (("states", ours), ("patterns", stored)):
@@ -100,18 +83,10 @@ def binary(states: Any, patterns: Any) -> tuple[Tensor, Tensor]:
 
 
 def nearness(states: Tensor, patterns: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Computes −½‖ξ − xᵢ‖², accurately even for patterns far from the origin.
+    """Computes −½‖ξ − xᵢ‖², (..., T, S), accurately even far from the origin.
 
-    States and patterns are first centred on the mean of the patterns.
-
-    Args:
-        states: ξ, (..., T, D), as returned by `states_and_patterns`.
-        patterns: X, (..., S, D), in the same dtype.
-        mask: booleans that broadcast to (..., T, S), or None. Patterns that no state
-            may retrieve are left out of the mean.
-
-    Returns:
-        (..., T, S).
+    States and patterns are first centred on the mean of the patterns that the mask lets
+    some state retrieve.
     """
     counts = ops.ones_like(patterns[..., :1])  # (..., S, 1)
     if mask is not None and len(mask.shape):
@@ -125,18 +100,9 @@ def nearness(states: Tensor, patterns: Tensor, mask: Tensor | None = None) -> Te
 
 
 def inverse_temperature(beta: Any, dtype: Any, per_row: bool = True) -> Any:
-    """Converts β to a float or tensor that multiplies scores.
+    """Converts β (...) to a float or tensor (...) that multiplies scores of a dtype.
 
-    Args:
-        beta: a number, or numbers of any shape (...).
-        dtype: the dtype of the scores.
-        per_row: whether a tensor holds one β per row of scores (..., S).
-
-    Returns:
-        A float or a tensor: (..., 1) with `per_row`, else (...).
-
-    Raises:
-        ValueError: if β is known and not positive and finite.
+    A tensor is (..., 1) with `per_row`, for one β per row of scores (..., S).
     """
     beta = beta.value if isinstance(beta, keras.Variable) else beta
     numbers = beta if hasattr(beta, "shape") else np.asarray(beta)
@@ -147,10 +113,9 @@ def inverse_temperature(beta: Any, dtype: Any, per_row: bool = True) -> Any:
             raise ValueError(
                 f"`beta` must be positive and finite. Received: beta={beta!r}"
             )
-    beta = numbers
-    if isinstance(beta, np.ndarray | np.generic) and beta.ndim == 0:
-        return float(beta)
-    beta = ops.cast(beta, dtype)
+    if isinstance(numbers, np.ndarray | np.generic) and numbers.ndim == 0:
+        return float(numbers)
+    beta = ops.cast(numbers, dtype)
     return ops.expand_dims(beta, -1) if per_row and len(beta.shape) else beta
 
 
@@ -158,9 +123,7 @@ def concrete_values(x: Any) -> np.ndarray | None:
     """Returns the values of x as an array, or None inside a compiled function."""
     if isinstance(x, np.ndarray | np.generic):
         return np.asarray(x)
-    if kernels.is_traced(x):
-        return None
-    return np.asarray(ops.convert_to_numpy(x))
+    return None if kernels.is_traced(x) else np.asarray(ops.convert_to_numpy(x))
 
 
 def result(x: Tensor, like: Any) -> Tensor:

@@ -130,10 +130,10 @@ def streamed_update(
         middle = (_middle(table, count, chunk, states.dtype, device_mesh, axis),)
         near = states - middle[0]
     query = near * beta  # (T, D)
-    found = None
+    updated = None
     if (normalizer, similarity) == ("softmax", "dot") and device_mesh is None:
-        found = kernels.lookup(query, table, count)
-    if found is None:
+        updated = kernels.lookup(query, table, count)
+    if updated is None:
         is_split, is_hard = device_mesh is not None, normalizer == "hardmax"
 
         def read(
@@ -164,8 +164,8 @@ def streamed_update(
             total, sums = total * shrink + null, sums * shrink
             if similarity == "distance":
                 sums = sums + null * states
-        found = sums / total
-    return scores.unit(found) if similarity == "cosine" else found
+        updated = sums / total
+    return scores.unit(updated) if similarity == "cosine" else updated
 
 
 def _rows_of_a_device(table: Tensor, mesh: Any, axis: str) -> int:
@@ -198,16 +198,16 @@ def _fold(
     if is_split:
         last = ops.maximum((count - 1) // chunk, 0)
 
-    def one(start: Any, state: State, seen: Tensor | None = None) -> State:
+    def add(start: Any, state: State, seen: Tensor | None = None) -> State:
         x = ops.slice(table, (start, 0), (chunk, table.shape[1]))  # (C, D)
         x = ops.cast(x, state[2].dtype)
         return read(state, *scored(x, seen))
 
     if is_split or last:
-        state = ops.fori_loop(0, last, lambda i, s: one(i * chunk, s), state)
+        state = ops.fori_loop(0, last, lambda i, s: add(i * chunk, s), state)
     positions = masks.positions(chunk, last * chunk)
     seen = ops.expand_dims(positions < ops.cast(count, "int32"), 0)
-    return one(last * chunk, state, seen)
+    return add(last * chunk, state, seen)
 
 
 def _combined(parts: State, is_hard: bool) -> State:

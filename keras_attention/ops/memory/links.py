@@ -182,10 +182,9 @@ def sparse_directions(
     at, values = (
         ops.reshape(x, (-1, k, slots)) for x in (links.slots, links.values)
     )  # (B H, K, M)
-    found = kernels.follow_links(values, at, reads)  # (B H, M, R)
-    forward, backward = (
+    forward, backward = (  # from (B H, M, R)
         ops.transpose(ops.reshape(x, (-1, heads, slots, readers)), (0, 3, 1, 2))
-        for x in found
+        for x in kernels.follow_links(values, at, reads)
     )
     return forward, backward
 
@@ -218,8 +217,8 @@ def _strongest(weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Returns the slots and rescaled weights of the K largest entries per row."""
     values, slots = ops.top_k(weights, k)  # (G, K)
     total = ops.sum(weights, axis=-1, keepdims=True)
-    kept = ops.sum(values, axis=-1, keepdims=True)
-    return ops.cast(slots, "int32"), values * ((total + EPSILON) / (kept + EPSILON))
+    largest = ops.sum(values, axis=-1, keepdims=True)
+    return ops.cast(slots, "int32"), values * ((total + EPSILON) / (largest + EPSILON))
 
 
 def _written(x: Tensor, index: Tensor, numbers: Tensor) -> Tensor:
@@ -237,14 +236,7 @@ def _merge(
 ) -> tuple[Tensor, Tensor]:
     """Merges new links w[i] p[j] into the rows i and keeps the K largest per row.
 
-    Args:
-        at: slots of the existing links of the rows, (G, K, K).
-        values: values of the existing links, (G, K, K).
-        rows: slots i and weights w, (G, K).
-        columns: slots j and weights p, (G, K).
-
-    Returns:
-        Slots and values, (G, K, K).
+    The slots and values of links are (G, K, K), those of `rows` and `columns` (G, K).
     """
     after, before = rows[0][..., None], columns[0][:, None]  # (G, K, 1), (G, 1, K)
     new = rows[1][..., None] * columns[1][:, None]  # (G, K, K)

@@ -138,18 +138,15 @@ def nucleus(probabilities: Tensor, p: float) -> Tensor:
         section 3.1.
     """
     low = ops.zeros_like(probabilities[:, :1])  # (B, 1): the sum reaches p
-    high = 2 * ops.max(
-        probabilities, axis=-1, keepdims=True
-    )  # (B, 1): the sum does not
+    high = 2 * ops.max(probabilities, axis=-1, keepdims=True)  # the sum does not
+    zeros = ops.zeros_like(probabilities)
     for _ in range(21):
         middle = (low + high) / 2
-        inside = ops.where(
-            probabilities >= middle, probabilities, ops.zeros_like(probabilities)
-        )
+        inside = ops.where(probabilities >= middle, probabilities, zeros)
         reached = ops.sum(inside, axis=-1, keepdims=True) >= p
         low = ops.where(reached, middle, low)
         high = ops.where(reached, high, middle)
-    return ops.where(probabilities >= low, probabilities, ops.zeros_like(probabilities))
+    return ops.where(probabilities >= low, probabilities, zeros)
 
 
 def length_penalty(length: Tensor, alpha: float) -> Tensor:

@@ -108,22 +108,17 @@ def _in_segments(
     """Scans over segments; the gradient recomputes each segment."""
     if first.shape[0] is None:
         return _in_open_segments(step, state, inputs, checkpoint_steps, first)
-    ops, tree = keras.ops, keras.tree
-    length = first.shape[0]
-    checkpoint_steps = (
-        math.isqrt(length)
-        if checkpoint_steps == "auto"
-        else min(checkpoint_steps, length)
-    )
-    whole = length // checkpoint_steps * checkpoint_steps
-    state, outputs = _whole_segments(
-        step, state, tree.map_structure(lambda x: x[:whole], inputs), checkpoint_steps
-    )
+    ops, tree, length = keras.ops, keras.tree, first.shape[0]
+    auto = checkpoint_steps == "auto"
+    steps = math.isqrt(length) if auto else min(checkpoint_steps, length)
+    whole = length // steps * steps
+    cut = tree.map_structure(lambda x: x[:whole], inputs)
+    state, outputs = _whole_segments(step, state, cut, steps)
     if whole == length:
         return state, outputs
-    rest = tree.map_structure(lambda x: x[None, whole:], inputs)
-    state, rest = kernels.segments(step, state, rest)
-    joined = tree.map_structure(lambda a, b: ops.concatenate([a, b[0]]), outputs, rest)
+    last = tree.map_structure(lambda x: x[None, whole:], inputs)
+    state, last = kernels.segments(step, state, last)
+    joined = tree.map_structure(lambda a, b: ops.concatenate([a, b[0]]), outputs, last)
     return state, joined
 
 
@@ -135,13 +130,11 @@ def _in_open_segments(
     A separate last segment could be empty; it would then be a loop without iterations.
     """
     ops, tree = keras.ops, keras.tree
-    length = ops.shape(first)[0]
-    if checkpoint_steps == "auto":
-        checkpoint_steps = ops.cast(ops.sqrt(ops.cast(length, "float32")), "int32")
-    checkpoint_steps = ops.maximum(ops.minimum(checkpoint_steps, length), 1)
-    times = ops.arange(
-        (length + checkpoint_steps - 1) // checkpoint_steps * checkpoint_steps
-    )
+    length, steps = ops.shape(first)[0], checkpoint_steps
+    if steps == "auto":
+        steps = ops.cast(ops.sqrt(ops.cast(length, "float32")), "int32")
+    steps = ops.maximum(ops.minimum(steps, length), 1)
+    times = ops.arange((length + steps - 1) // steps * steps)
     filled = tree.map_structure(
         lambda x: ops.take(x, ops.minimum(times, length - 1), axis=0), inputs
     )
@@ -149,26 +142,22 @@ def _in_open_segments(
     def guarded(state: Structure, now: Structure) -> tuple[Structure, Structure]:
         is_valid, now = now
         new, output = step(state, now)
-        kept = tree.map_structure(lambda a, b: ops.where(is_valid, a, b), new, state)
-        return kept, output
+        new = tree.map_structure(lambda a, b: ops.where(is_valid, a, b), new, state)
+        return new, output
 
-    state, outputs = _whole_segments(
-        guarded, state, (times < length, filled), checkpoint_steps
-    )
+    state, outputs = _whole_segments(guarded, state, (times < length, filled), steps)
     return state, tree.map_structure(lambda y: y[:length], outputs)
 
 
 def _whole_segments(
-    step: Step, state: Structure, inputs: Structure, checkpoint_steps: Any
+    step: Step, state: Structure, inputs: Structure, steps: Any
 ) -> tuple[Structure, Any]:
     """Scans over segments of equal length."""
     ops, tree = keras.ops, keras.tree
 
-    def cut(x: Any) -> Any:  # (T, ...) to (count, checkpoint_steps, ...)
+    def cut(x: Any) -> Any:  # (T, ...) to (count, steps, ...)
         shape = ops.shape(x)
-        return ops.reshape(
-            x, (shape[0] // checkpoint_steps, checkpoint_steps, *shape[1:])
-        )
+        return ops.reshape(x, (shape[0] // steps, steps, *shape[1:]))
 
     def joined(y: Any) -> Any:
         shape = ops.shape(y)
@@ -189,10 +178,9 @@ def choose(condition: Any, new: Structure, old: Structure) -> Structure:
     Returns:
         A structure of tensors (B, ...).
     """
-    ops = keras.ops
 
-    def one(a: Any, b: Any) -> Any:
+    def select(a: Any, b: Any) -> Any:
         shape = (-1,) + (1,) * (len(a.shape) - 1)
-        return ops.where(ops.reshape(condition, shape), a, b)
+        return keras.ops.where(keras.ops.reshape(condition, shape), a, b)
 
-    return keras.tree.map_structure(one, new, old)
+    return keras.tree.map_structure(select, new, old)
