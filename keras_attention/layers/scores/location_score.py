@@ -12,8 +12,7 @@ from keras import ops
 
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.scores.score import Score
-from keras_attention.layers.scores.weights import dense
+from keras_attention.layers.scores.score import Score, dense
 
 Tensor = Any
 
