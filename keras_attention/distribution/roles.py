@@ -40,10 +40,7 @@ BY_TYPE: list[tuple[Any, Roles]] = [
         ),
         OUTPUTS,
     ),
-    (
-        (keras.layers.GRUCell, keras.layers.LSTMCell, keras.layers.SimpleRNNCell),
-        CELL,
-    ),
+    ((keras.layers.GRUCell, keras.layers.LSTMCell, keras.layers.SimpleRNNCell), CELL),
     ((layers.AdditiveScore, layers.ConcatScore, layers.BahdanauAttention), UNITS),
     (layers.HopfieldLayer, {"patterns": (0, 1), "values": (0, 1)}),
     ((layers.HopfieldPooling, layers.AttentionPooling), {"queries": (0, 1)}),

@@ -269,11 +269,7 @@ def merge_masks_of_heads(parts: Masks) -> Tensor | None:
 
 
 def fold_masks(
-    parts: Masks,
-    bias: Tensor | None,
-    query: Tensor,
-    key: Tensor,
-    axes: folding.Axes,
+    parts: Masks, bias: Tensor | None, query: Tensor, key: Tensor, axes: folding.Axes
 ) -> tuple[Masks, Tensor | None]:
     """Folds masks and a bias to those of attention over one axis, T and S long."""
     q, k = ops.shape(query), ops.shape(key)

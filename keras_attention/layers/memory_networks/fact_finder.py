@@ -12,11 +12,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers.base.arguments import natural, positive
-from keras_attention.layers.base.checked import (
-    call_arguments,
-    check_ids,
-    is_checkable,
-)
+from keras_attention.layers.base.checked import call_arguments, check_ids, is_checkable
 from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.layers.memory_networks.memnn_parts import (
     bag,

@@ -11,11 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.layers.base.arguments import (
-    check_shape,
-    number,
-    positive,
-)
+from keras_attention.layers.base.arguments import check_shape, number, positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.positions.position import Position
 from keras_attention.numerics import masks

@@ -176,10 +176,7 @@ class AttentionRNN(Configured, keras.layers.Layer):
             )
 
     def build(
-        self,
-        inputs_shape: Any,
-        memory_shape: Any,
-        key_shape: Any = None,
+        self, inputs_shape: Any, memory_shape: Any, key_shape: Any = None
     ) -> None:
         batch = inputs_shape[0]
         query = keras.KerasTensor((batch, 1, state_widths(self.cell)[0]))

@@ -50,10 +50,7 @@ class LocationScore(Score):
     widths_may_differ = True
 
     def __init__(
-        self,
-        max_length: int,
-        kernel_initializer: Any = "glorot_uniform",
-        **kwargs: Any,
+        self, max_length: int, kernel_initializer: Any = "glorot_uniform", **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self.max_length = positive("max_length", max_length)
