@@ -132,7 +132,8 @@ class OneHeadAttention(AttentionLayer):
         self, value: Tensor, key: Tensor | None = None, mask: Tensor | None = None
     ) -> Prepared:
         check_usable(self, "prepare", value)
-        mask = masks.check("mask", mask, tuple(value.shape[:2]))
+        if mask is not None:
+            mask = masks.check("mask", mask, tuple(value.shape[:2]))
         value = ops.cast(value, self.compute_dtype)
         key = value if key is None else ops.cast(key, self.compute_dtype)
         key = self.precompute_key(self.project_key(key))
