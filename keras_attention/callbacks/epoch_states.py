@@ -22,7 +22,7 @@ class EpochStates:
             self._states = json.loads(path.read_text("utf-8"))
 
     def resume(self, epoch: int) -> Any:
-        """Returns the stored state in the first epoch after an interruption, or None."""
+        """Returns the state of the first epoch after an interruption, or else None."""
         if not self._resumes:
             return None
         self._resumes = False
