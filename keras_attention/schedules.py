@@ -60,8 +60,5 @@ class WarmupInverseSqrt(keras.optimizers.schedules.LearningRateSchedule):
         return self.scale * self.dim**-0.5 * ops.minimum(ops.rsqrt(n), rising)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            "dim": self.dim,
-            "warmup_steps": self.warmup_steps,
-            "scale": self.scale,
-        }
+        names = "dim", "warmup_steps", "scale"
+        return {name: getattr(self, name) for name in names}

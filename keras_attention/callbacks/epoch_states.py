@@ -12,9 +12,6 @@ class EpochStates:
 
     `BackupAndRestore` decides at which epoch an interrupted training resumes. Its file
     may be one epoch older than this one, so the states of all epochs are stored.
-
-    Args:
-        path: the file; None to store nothing.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -25,10 +22,7 @@ class EpochStates:
             self._states = json.loads(path.read_text("utf-8"))
 
     def resume(self, epoch: int) -> Any:
-        """Returns the stored state of the first epoch after an interruption.
-
-        Returns None in all later epochs, and if nothing was stored.
-        """
+        """Returns the state of the first epoch after an interruption, or else None."""
         if not self._resumes:
             return None
         self._resumes = False

@@ -18,14 +18,7 @@ _files = itertools.count()  # two files of a process within a second have other 
 
 
 class EventFile:
-    """A file of events in a folder; it exists once something was written.
-
-    Args:
-        folder: the folder. TensorBoard shows it as a run.
-
-    Raises:
-        ImportError: TensorBoard is not installed; the message names the extra.
-    """
+    """A file of events in a folder, a run; it exists once something was written."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         try:
@@ -49,13 +42,7 @@ class EventFile:
         images: Mapping[str, Sequence[np.ndarray]],
         scalars: Mapping[str, float],
     ) -> None:
-        """Appends one event with images and scalars.
-
-        Args:
-            step: the step or the epoch.
-            images: from each tag to grey images (height, width) uint8, one per sample.
-            scalars: from each tag to a number.
-        """
+        """Appends an event: grey images (height, width) uint8 and scalars, by tags."""
         values = [self._image(tag, pixels) for tag, pixels in images.items()]
         values += [
             self._summaries.Summary.Value(tag=tag, simple_value=value)

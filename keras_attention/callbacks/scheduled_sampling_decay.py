@@ -62,8 +62,5 @@ class ScheduledSamplingDecay(keras.callbacks.Callback):
             variable.assign(self.probability(self._first + batch))
 
     def _variables(self) -> list[Any]:
-        return [
-            v
-            for v in self.model.non_trainable_variables
-            if v.name == "sampling_probability"
-        ]
+        variables = self.model.non_trainable_variables
+        return [v for v in variables if v.name == "sampling_probability"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import keras
 
 from keras_attention import kernels
-from keras_attention.distribution.checks import axis_sizes, check_built, some
 from keras_attention.distribution.roles import split_axes, weights_and_roles
 
 
@@ -79,12 +79,12 @@ def layout_map(
             f"Received: model_axis={model_axis!r}, batch_axis={batch_axis!r}"
         )
     check_built(model)
-    found: dict[str, tuple] = {}
+    splits: dict[str, tuple] = {}
     for variable, roles in weights_and_roles(model, model_axis, sizes[model_axis]):
         axes = split_axes(variable, roles, model_axis, sizes[model_axis])
         # Weights of two models in a model can have the same path.
-        found[variable.path] = axes if found.get(variable.path, axes) == axes else ()
-    if not any(map(any, found.values())):
+        splits[variable.path] = axes if splits.get(variable.path, axes) == axes else ()
+    if not any(map(any, splits.values())):
         raise ValueError(
             "`model` must have a weight that the mesh divides, in a layer of a known "
             f"type. Received: model={model.name!r} with the weights "
@@ -92,7 +92,7 @@ def layout_map(
             f"model_axis={model_axis!r} of size {sizes[model_axis]}"
         )
     layout = keras.distribution.LayoutMap(device_mesh)
-    for path, axes in found.items():
+    for path, axes in splits.items():
         layout[re.escape(path)] = axes  # keys are regular expressions
     return layout
 
@@ -136,11 +136,40 @@ def distribute(model: keras.Model) -> keras.Model:
             for name, shape in layouts
             if shape == tuple(variable.shape) and variable.name.startswith(name + "_")
         ]
-        found = layouts[max(keys, key=lambda key: len(key[0]))] if keys else None
-        kernels.place(variable, found or current.get_variable_layout(variable))
+        layout = layouts[max(keys, key=lambda key: len(key[0]))] if keys else None
+        kernels.place(variable, layout or current.get_variable_layout(variable))
     for variable in getattr(model, "metrics_variables", ()):
         kernels.place(variable, current.get_variable_layout(variable))
     for step in ("train_function", "test_function", "predict_function"):
         if hasattr(model, step):  # compiled for the devices used so far
             setattr(model, step, None)
     return model
+
+
+def axis_sizes(mesh: Any) -> dict[str, int]:
+    """Returns the size of each axis of a mesh."""
+    if not isinstance(mesh, keras.distribution.DeviceMesh):
+        raise ValueError(
+            "`device_mesh` must be a keras.distribution.DeviceMesh. "
+            f"Received: device_mesh={mesh!r}"
+        )
+    return dict(zip(mesh.axis_names, mesh.shape, strict=True))
+
+
+def check_built(model: Any) -> None:
+    """Raises a ValueError if a model has no weights yet."""
+    if not isinstance(model, keras.layers.Layer):
+        raise ValueError(f"`model` must be a Keras model. Received: model={model!r}")
+    if not model.built or not model.weights:
+        raise ValueError(
+            "`model` must be built and have weights. Call it on a batch, or call "
+            f"`build`. Received: model={model.name!r}, built={model.built}, "
+            f"{len(model.weights)} weights"
+        )
+
+
+def some(names: Any, count: int = 3) -> str:
+    """Returns the first names of many, as text."""
+    texts = [str(name) for name in names]
+    others = f" and {len(texts) - count} more" if len(texts) > count else ""
+    return f"{texts[:count]}{others}"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_attention import kernels
-from keras_attention.distribution.checks import axis_sizes, check_built, some
+from keras_attention.distribution.layouts import axis_sizes, check_built, some
 
 
 class Placement(NamedTuple):
@@ -117,9 +117,9 @@ def check(
         )
     weights, is_placed, is_matched = [], True, False
     for variable in model.weights:
-        found = layout[variable.path]
-        is_matched = is_matched or found is not None
-        axes = () if found is None else found.axes
+        entry = layout[variable.path]
+        is_matched = is_matched or entry is not None
+        axes = () if entry is None else entry.axes
         placement = _placement(variable, axes, sizes)
         weights.append(placement)
         held = kernels.bytes_held(variable)

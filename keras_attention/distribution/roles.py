@@ -40,10 +40,7 @@ BY_TYPE: list[tuple[Any, Roles]] = [
         ),
         OUTPUTS,
     ),
-    (
-        (keras.layers.GRUCell, keras.layers.LSTMCell, keras.layers.SimpleRNNCell),
-        CELL,
-    ),
+    ((keras.layers.GRUCell, keras.layers.LSTMCell, keras.layers.SimpleRNNCell), CELL),
     ((layers.AdditiveScore, layers.ConcatScore, layers.BahdanauAttention), UNITS),
     (layers.HopfieldLayer, {"patterns": (0, 1), "values": (0, 1)}),
     ((layers.HopfieldPooling, layers.AttentionPooling), {"queries": (0, 1)}),
@@ -69,12 +66,12 @@ def weights_and_roles(
     model: keras.layers.Layer, axis: str, size: int
 ) -> Iterator[tuple[Any, Roles]]:
     """Yields each weight in a layer of a known type, with the roles in its layer."""
-    found = list(model._flatten_layers())
-    roles = {id(layer): _roles_of(layer) for layer in found}
-    for layer in found:
+    every = list(model._flatten_layers())
+    roles = {id(layer): _roles_of(layer) for layer in every}
+    for layer in every:
         for part, changed in _roles_by_holder(layer, axis, size):
             roles[id(part)] = changed
-    for layer in found:
+    for layer in every:
         known = roles.get(id(layer))
         if known is not None:
             inner = layer._flatten_layers(include_self=False, recursive=False)

@@ -9,11 +9,7 @@ from keras_attention.layers.attention import (
     LuongAttention,
     MonotonicAttention,
 )
-from keras_attention.layers.base import (
-    AttentionLayer,
-    record_attention,
-    with_attention,
-)
+from keras_attention.layers.base import AttentionLayer, record_attention, with_attention
 from keras_attention.layers.external_memory import DNC, DNCCell, NTMCell, Trace
 from keras_attention.layers.hopfield import Hopfield, HopfieldLayer, HopfieldPooling
 from keras_attention.layers.memory_networks import (

@@ -91,10 +91,8 @@ class ReinforceLoss(keras.losses.Loss):
                 "`loss` must be one of Keras' categorical cross-entropies, with "
                 f"from_logits=True. Received: loss={loss!r}"
             )
-        if number("weight", weight) < 0:
-            raise ValueError(f"`weight` must be at least 0. Received: weight={weight}")
         self.loss = loss
-        self.weight = weight
+        self.weight = number("weight", weight, least=0)
         self.baseline = baseline
 
     def __call__(
@@ -103,9 +101,17 @@ class ReinforceLoss(keras.losses.Loss):
         if sample_weight is None:
             return super().__call__(y_true, y_pred)
         weights = ops.convert_to_tensor(sample_weight)
-        if _is_per_sample(weights):
+        shape, labels = tuple(weights.shape), tuple(y_pred.shape[:-1])
+        if len(shape) < 2 or (len(shape) == 2 and shape[1] == 1):  # per sample
             return super().__call__(y_true, y_pred, weights)
-        _check_weights(weights, y_pred)
+        if len(shape) != len(labels) or not all(
+            None in (n, m) or n in (1, m) for n, m in zip(shape, labels)
+        ):
+            raise ValueError(
+                "`sample_weight` must have one weight per sample, shape (batch,), or "
+                "one per label, the shape of `y_pred` without its last axis. Received: "
+                f"sample_weight.shape={shape}, y_pred.shape={tuple(y_pred.shape)}"
+            )
         return super().__call__((y_true, weights), y_pred)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
@@ -121,32 +127,12 @@ class ReinforceLoss(keras.losses.Loss):
         if weights is not None:
             counts = counts * ops.cast(ops.not_equal(weights, 0), cost.dtype)
         baseline = choices.leave_one_out(cost, counts) if self.baseline else 0.0
-        found = choices.reinforce(cost, self.weight * counts * chosen, baseline)
+        cost = choices.reinforce(cost, self.weight * counts * chosen, baseline)
         if weights is not None:
-            found = ops.cast(weights, found.dtype) * found
-        return ops.sum(ops.reshape(found, (ops.shape(cost)[0], -1)), axis=1)  # (B,)
+            cost = ops.cast(weights, cost.dtype) * cost
+        return ops.sum(ops.reshape(cost, (ops.shape(cost)[0], -1)), axis=1)  # (B,)
 
     def get_config(self) -> dict[str, Any]:
         loss = keras.saving.serialize_keras_object(self.loss)
-        own = {"loss": loss, "weight": self.weight, "baseline": self.baseline}
-        return {**super().get_config(), **own}
-
-
-def _is_per_sample(weights: Tensor) -> bool:
-    """Returns whether weights have the shape (), (B,) or (B, 1)."""
-    shape = tuple(weights.shape)
-    return len(shape) < 2 or (len(shape) == 2 and shape[1] == 1)
-
-
-def _check_weights(weights: Tensor, y_pred: Tensor) -> None:
-    """Raises a ValueError unless there is one weight per label."""
-    given, wanted = tuple(weights.shape), tuple(y_pred.shape[:-1])
-    fits = len(given) == len(wanted) and all(
-        None in sizes or sizes[0] in (1, sizes[1]) for sizes in zip(given, wanted)
-    )
-    if not fits:
-        raise ValueError(
-            "`sample_weight` must have one weight per sample, shape (batch,), or one "
-            "per label, the shape of `y_pred` without its last axis. Received: "
-            f"sample_weight.shape={given}, y_pred.shape={tuple(y_pred.shape)}"
-        )
+        entries = {"loss": loss, "weight": self.weight, "baseline": self.baseline}
+        return {**super().get_config(), **entries}

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attention.layers.base.arguments import fraction
 from keras_attention.layers.base.serialization import export
 
 Tensor = Any
@@ -63,12 +64,7 @@ class SmoothedCrossentropy(keras.losses.Loss):
         dtype: Any = None,
     ) -> None:
         super().__init__(name=name, reduction=reduction, dtype=dtype)
-        if not 0 <= label_smoothing < 1:
-            raise ValueError(
-                "`label_smoothing` must be at least 0 and below 1. "
-                f"Received: label_smoothing={label_smoothing}"
-            )
-        self.label_smoothing = label_smoothing
+        self.label_smoothing = fraction("label_smoothing", label_smoothing)
         self.ignore_class = ignore_class
 
     def __call__(
@@ -94,16 +90,12 @@ class SmoothedCrossentropy(keras.losses.Loss):
             ignored = ops.equal(labels, self.ignore_class)
             labels = ops.where(ignored, ops.zeros_like(labels), labels)
         log_probabilities = ops.log_softmax(y_pred, axis=-1)  # (..., V)
-        right = ops.take_along_axis(log_probabilities, labels[..., None], axis=-1)[
-            ..., 0
-        ]
+        right = ops.take_along_axis(log_probabilities, labels[..., None], axis=-1)
+        right = right[..., 0]
         if not self.label_smoothing:
             return -right
-        mean_log_probability = ops.mean(log_probabilities, axis=-1)
-        return (
-            -(1 - self.label_smoothing) * right
-            - self.label_smoothing * mean_log_probability
-        )
+        smoothing, mean = self.label_smoothing, ops.mean(log_probabilities, axis=-1)
+        return -(1 - smoothing) * right - smoothing * mean
 
     def get_config(self) -> dict[str, Any]:
         names = ("label_smoothing", "ignore_class")
@@ -122,8 +114,8 @@ def _weights(sample_weight: Tensor, labels: Tensor, dtype: Any) -> Tensor:
     weights = ops.convert_to_tensor(sample_weight, dtype)
     if len(weights.shape) == len(labels.shape) + 1 and weights.shape[-1] == 1:
         weights = ops.squeeze(weights, axis=-1)
-    more = max(len(labels.shape) - len(weights.shape), 0)
-    weights = ops.reshape(weights, (*ops.shape(weights), *(1,) * more))
+    missing = max(len(labels.shape) - len(weights.shape), 0)
+    weights = ops.reshape(weights, (*ops.shape(weights), *(1,) * missing))
     return weights * ops.ones(ops.shape(labels), dtype)  # Keras modifies it in place
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attention.layers.base.arguments import number
 from keras_attention.layers.base.serialization import export
 from keras_attention.ops.ranking import margin_ranking
 
@@ -59,9 +60,7 @@ class SupportingFactLoss(keras.losses.Loss):
         dtype: Any = None,
     ) -> None:
         super().__init__(name=name, reduction=reduction, dtype=dtype)
-        if not margin > 0:
-            raise ValueError(f"`margin` must be above 0. Received: margin={margin}")
-        self.margin = margin
+        self.margin = number("margin", margin, above=0)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         if len(y_true.shape) == len(y_pred.shape) and y_true.shape[-1] == 1:

@@ -7,11 +7,74 @@ from __future__ import annotations
 
 from typing import Any
 
-from keras_attention.layers.attention.normalized_attention import NormalizedAttention
+import keras
+from keras import ops
+
+from keras_attention.layers import scores
+from keras_attention.layers.base.arguments import fraction, resolve_normalizer
 from keras_attention.layers.base.attention_layer import Prepared
+from keras_attention.layers.base.one_head_attention import OneHeadAttention
 from keras_attention.layers.base.serialization import export
+from keras_attention.numerics import normalizers
+from keras_attention.ops import dot_product_attention
+from keras_attention.ops.attention import weighted_values
 
 Tensor = Any
+
+
+class NormalizedAttention(OneHeadAttention):
+    """Base class of attention with normalized scores as weights, and dropout.
+
+    weights = normalize(score(query, key))      (B, T, S)
+    output  = weights · value                   (B, T, V)
+    """
+
+    def __init__(
+        self,
+        score: Any = "dot",
+        normalizer: Any = "softmax",
+        dropout: float = 0.0,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.score = scores.get(score, dtype=self.dtype_policy)
+        self.normalizer = resolve_normalizer(normalizer)
+        self._normalize = normalizers.get(self.normalizer)
+        self.dropout = fraction("dropout", dropout)
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed) if dropout else None
+        softmax = self.normalizer == "softmax"
+        self._is_fused = softmax and type(self.score) is scores.DotScore
+
+    def attend_from_state(
+        self,
+        query: Tensor,
+        prepared: Prepared,
+        mask: Tensor | None,
+        state: Any,
+        random: Any,
+        return_weights: bool,
+    ) -> tuple[Tensor, Tensor | None, Any]:
+        if self._is_fused and not return_weights and random is None:
+            output = dot_product_attention(
+                ops.expand_dims(query, 2),  # one head: (B, T, 1, D)
+                ops.expand_dims(prepared.key, 2),
+                ops.expand_dims(prepared.value, 2),
+                None if mask is None else mask[:, None],
+                None if self.score.scaled else 1.0,
+            )
+            return output[:, :, 0], None, state
+        output, weights = weighted_values(
+            self.score.project_query(query),
+            prepared.key,
+            prepared.value,
+            self.score.compare,
+            self._normalize,
+            mask,
+            dropout_mask=random,
+        )
+        return output, weights, state
 
 
 @export
@@ -70,27 +133,3 @@ class Attention(NormalizedAttention):
     >>> tuple(output.shape), tuple(weights.shape)
     ((2, 5, 3), (2, 5, 5))
     """
-
-    def __init__(
-        self,
-        score: Any = "dot",
-        normalizer: Any = "softmax",
-        dropout: float = 0.0,
-        seed: int | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(score, normalizer, dropout, seed, **kwargs)
-
-    def attend_from_state(
-        self,
-        query: Tensor,
-        prepared: Prepared,
-        mask: Tensor | None,
-        state: Any,
-        random: Any,
-        return_weights: bool,
-    ) -> tuple[Tensor, Tensor | None, Any]:
-        output, weights = self.attend_to_all(
-            query, prepared, mask, random, return_weights
-        )
-        return output, weights, ()

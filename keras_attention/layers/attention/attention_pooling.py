@@ -12,18 +12,44 @@ from keras import ops
 
 from keras_attention.layers import scores
 from keras_attention.layers.base.arguments import (
+    check_shape,
     clone_initializer,
     fraction,
     positive,
     resolve_normalizer,
 )
+from keras_attention.layers.base.checked import call_arguments
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import Configured, export
-from keras_attention.layers.scores.context_score import ContextScore
 from keras_attention.numerics import masks
 from keras_attention.ops import attend
+from keras_attention.ops.scores import dot
 
 Tensor = Any
+
+
+class ContextScore(scores.Score):
+    """qᵀ tanh(W k + b), the score "additive", with learned queries q of width U."""
+
+    widths_may_differ = True
+
+    def __init__(self, units: int, kernel_initializer: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.units = positive("units", units)
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, query_shape: Any, key_shape: Any = None) -> None:
+        self.hidden = scores.dense(
+            self, self.units, "hidden", bias=True, activation="tanh"
+        )
+        self.hidden.build(key_shape)
+        self.built = True
+
+    def project_key(self, key: Tensor) -> Tensor:
+        return self.hidden(key)  # (B, S, U)
+
+    def compare(self, query: Tensor, key: Tensor) -> Tensor:
+        return dot(query, key)
 
 
 @export
@@ -177,30 +203,26 @@ class AttentionPooling(Configured, keras.layers.Layer):
             self.seed_generator,
         )  # (B, H, N, E), (B, H, N, S)
         output = ops.transpose(output, (0, 2, 1, 3))  # (B, N, H, E)
-        one = queries == 1
-        output = ops.reshape(output, (batch, *(() if one else (queries,)), width))
-        weights = ops.squeeze(weights, 2) if one else weights
+        each = () if queries == 1 else (queries,)
+        output = ops.reshape(output, (batch, *each, width))
+        weights = weights if each else ops.squeeze(weights, 2)
         weights = ops.squeeze(weights, 1) if heads == 1 else weights
         if is_recording():
             record(self.path, weights)
         return (output, weights) if return_attention_scores else output
 
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> Any:
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        call = call_arguments(self, args, kwargs)
+        inputs = call["inputs"]
         self._check_shape(inputs.shape)
-        masks.check("mask", mask, tuple(inputs.shape[:2]))
+        masks.check("mask", call.get("mask"), tuple(inputs.shape[:2]))
         batch, keys, width = inputs.shape
         each = () if self.num_queries == 1 else (self.num_queries,)
         heads = () if self.num_heads == 1 else (self.num_heads,)
         output = keras.KerasTensor((batch, *each, width), self.compute_dtype)
         shape = (batch, *heads, *each, keys)
         weights = keras.KerasTensor(shape, self.compute_dtype)
-        return (output, weights) if return_attention_scores else output
+        return (output, weights) if call.get("return_attention_scores") else output
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
         return None
@@ -210,11 +232,7 @@ class AttentionPooling(Configured, keras.layers.Layer):
         return {**config, "score": self.score_name or config["score"]}
 
     def _check_shape(self, shape: Any) -> None:
-        if len(shape) != 3 or shape[-1] is None:
-            raise ValueError(
-                "`inputs` must have shape (batch, length, width). "
-                f"Received: inputs.shape={tuple(shape)}"
-            )
+        check_shape("inputs", shape, "(batch, length, width)", known_width=True)
         if shape[-1] % self.num_heads:
             raise ValueError(
                 "`num_heads` must divide the width of the inputs. "

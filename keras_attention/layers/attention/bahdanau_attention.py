@@ -10,11 +10,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.layers.attention.normalized_attention import NormalizedAttention
+from keras_attention.layers.attention.attention import NormalizedAttention
 from keras_attention.layers.base.arguments import clone_initializer
 from keras_attention.layers.base.attention_layer import Prepared
+from keras_attention.layers.base.one_head_attention import full_mask, scan_queries
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.base.stateful import full_mask, scan_queries
 from keras_attention.layers.scores.additive_score import AdditiveScore
 from keras_attention.numerics.precision import to_float32
 from keras_attention.ops.attention import weighted_values

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_attention.layers.base.checked import Checked
-from keras_attention.layers.base.serialization import export
+from keras_attention.layers.base.arguments import one_of
+from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.numerics.precision import to_float32
 
 Tensor = Any
@@ -19,7 +19,7 @@ CREDITS = ("all", "later", "own")
 
 
 @export
-class CarryChoices(Checked, keras.layers.Layer):
+class CarryChoices(Configured, keras.layers.Layer):
     """Adds the log-probabilities of hard choices to logits, for `ReinforceLoss`.
 
         output = log softmax(logits) + z,    z = Σ log p(choice)
@@ -66,11 +66,7 @@ class CarryChoices(Checked, keras.layers.Layer):
 
     def __init__(self, credit: str = "all", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if credit not in CREDITS:
-            raise ValueError(
-                f"`credit` must be one of {CREDITS}. Received: credit={credit!r}"
-            )
-        self.credit = credit
+        self.credit = one_of("credit", credit, CREDITS)
         self.supports_masking = True
 
     def build(self, logits_shape: Any, weights_shape: Any = None) -> None:
@@ -79,14 +75,14 @@ class CarryChoices(Checked, keras.layers.Layer):
     def call(self, logits: Tensor, weights: Any) -> Tensor:
         logs = to_float32(logits)
         logs = logs - ops.logsumexp(logs, axis=-1, keepdims=True)
-        given = weights if isinstance(weights, (list, tuple)) else [weights]
-        for one in given:
-            full = ops.cast(one, logs.dtype)
+        every = weights if isinstance(weights, (list, tuple)) else [weights]
+        for choice in every:
+            full = ops.cast(choice, logs.dtype)
             if self.credit == "all":
                 chosen = ops.sum(full, axis=tuple(range(1, len(full.shape))))  # (B,)
                 chosen = ops.reshape(chosen, (-1,) + (1,) * (len(logs.shape) - 1))
             else:
-                self._check_steps(logits, one)
+                self._check_steps(logits, choice)
                 chosen = ops.sum(full, axis=-1, keepdims=True)  # (B, T, 1)
                 if self.credit == "later":
                     chosen = ops.cumsum(chosen, axis=1)
@@ -109,6 +105,3 @@ class CarryChoices(Checked, keras.layers.Layer):
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
         return None
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "credit": self.credit}

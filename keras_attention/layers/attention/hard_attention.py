@@ -12,7 +12,7 @@ from keras import ops
 
 from keras_attention.layers import scores
 from keras_attention.layers.base import sampling
-from keras_attention.layers.base.arguments import fraction, positive
+from keras_attention.layers.base.arguments import fraction, one_of, positive
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.one_head_attention import OneHeadAttention
 from keras_attention.layers.base.serialization import export
@@ -107,14 +107,9 @@ class HardAttention(OneHeadAttention):
         super().__init__(**kwargs)
         if score is not None:
             self.score = scores.get(score, dtype=self.dtype_policy)
-        if estimator not in ESTIMATORS:
-            raise ValueError(
-                f"`estimator` must be one of {ESTIMATORS}. "
-                f"Received: estimator={estimator!r}"
-            )
         self.units = None if units is None else positive("units", units)
         self.is_default = score is None
-        self.estimator = estimator
+        self.estimator = one_of("estimator", estimator, ESTIMATORS)
         self.seed = seed
         self.expected_rate = fraction("expected_rate", expected_rate)
         self.seed_generator = keras.random.SeedGenerator(seed)
@@ -144,8 +139,8 @@ class HardAttention(OneHeadAttention):
         draws = sampling.uniform((*shape[:2], 1), self.seed_generator)
         if not self.expected_rate:
             return draws
-        one = sampling.uniform((shape[0], 1, 1), self.seed_generator)
-        return ops.concatenate([draws, one + ops.zeros_like(draws)], axis=-1)
+        shared = sampling.uniform((shape[0], 1, 1), self.seed_generator)
+        return ops.concatenate([draws, shared + ops.zeros_like(draws)], axis=-1)
 
     def attend_from_state(
         self,

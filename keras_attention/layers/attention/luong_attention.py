@@ -11,8 +11,8 @@ import keras
 from keras import ops
 
 from keras_attention.layers import scores
-from keras_attention.layers.attention.normalized_attention import NormalizedAttention
-from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.attention.attention import NormalizedAttention
+from keras_attention.layers.base.arguments import one_of, positive
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.scores.location_score import LocationScore
@@ -111,16 +111,11 @@ class LuongAttention(NormalizedAttention):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        if locality not in LOCALITIES:
-            raise ValueError(
-                f"`locality` must be one of {LOCALITIES}. "
-                f"Received: locality={locality!r}"
-            )
         sizes = {"units": units, "max_length": max_length}
         made = _score(score, sizes, kernel_initializer, kwargs.get("dtype"))
         super().__init__(made, normalizer, dropout, seed, **kwargs)
         self.score_name = score if isinstance(score, str) else None
-        self.locality = locality
+        self.locality = one_of("locality", locality, LOCALITIES)
         self.window = positive("window", window)
         self.units = None if units is None else positive("units", units)
         self.scale = scale
@@ -161,10 +156,9 @@ class LuongAttention(NormalizedAttention):
         return_weights: bool,
     ) -> tuple[Tensor, Tensor | None, Any]:
         if self.locality == "global" and not self.scale:
-            output, weights = self.attend_to_all(
-                query, prepared, mask, random, return_weights
+            return super().attend_from_state(
+                query, prepared, mask, state, random, return_weights
             )
-            return output, weights, ()
         gaussian = None  # used by local-p
         if self.locality != "global":
             keys = ops.shape(prepared.value)[1]
@@ -213,10 +207,7 @@ class LuongAttention(NormalizedAttention):
 def _count_queries(
     query: Tensor, mask: Tensor | None, state: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Returns the position t of each query, (B, T), and of the next query, (B,).
-
-    Fully masked queries are not counted.
-    """
+    """Returns the positions t of queries with a key, (B, T), and of the next, (B,)."""
     counted = ops.ones_like(query[..., 0], dtype="float32")  # (B, T)
     if mask is not None:
         counted = ops.where(ops.any(mask, axis=-1), counted, ops.zeros_like(counted))

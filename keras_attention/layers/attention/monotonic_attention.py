@@ -12,11 +12,14 @@ from keras import ops
 
 from keras_attention.layers import scores
 from keras_attention.layers.base import sampling
-from keras_attention.layers.base.arguments import number, positive
+from keras_attention.layers.base.arguments import number, one_of, positive
 from keras_attention.layers.base.attention_layer import Prepared
-from keras_attention.layers.base.one_head_attention import OneHeadAttention
+from keras_attention.layers.base.one_head_attention import (
+    OneHeadAttention,
+    full_mask,
+    scan_queries,
+)
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.base.stateful import full_mask, scan_queries
 from keras_attention.numerics import masks
 from keras_attention.numerics.precision import to_float32
 from keras_attention.ops.alignments import MONOTONIC, monotonic
@@ -110,21 +113,13 @@ class MonotonicAttention(OneHeadAttention):
         super().__init__(**kwargs)
         if score is not None:
             self.score = scores.get(score, dtype=self.dtype_policy)
-        for name, value in (("mode", mode), ("inference_mode", inference_mode)):
-            if value not in MONOTONIC and (name, value) != ("inference_mode", None):
-                raise ValueError(
-                    f"`{name}` must be one of {MONOTONIC}. Received: {name}={value!r}"
-                )
-        if number("sigmoid_noise", sigmoid_noise) < 0:
-            raise ValueError(
-                "`sigmoid_noise` must be at least 0. "
-                f"Received: sigmoid_noise={sigmoid_noise}"
-            )
         self.units = None if units is None else positive("units", units)
         self.is_default = score is None
-        self.mode = mode
-        self.inference_mode = inference_mode
-        self.sigmoid_noise = sigmoid_noise
+        self.mode = one_of("mode", mode, MONOTONIC)
+        self.inference_mode = one_of(
+            "inference_mode", inference_mode, (*MONOTONIC, None)
+        )
+        self.sigmoid_noise = number("sigmoid_noise", sigmoid_noise, least=0)
         self.score_bias = score_bias
         self.seed = seed
         self.seed_generator = (

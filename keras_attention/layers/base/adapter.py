@@ -12,12 +12,10 @@ import keras
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.attention_layer import (
     AttentionLayer,
     AttentionProtocol,
     Prepared,
-    cache_length,
     check_room,
     write_steps,
 )
@@ -27,17 +25,15 @@ from keras_attention.layers.base.checked import (
     check_usable,
     merge_masks,
 )
-from keras_attention.layers.base.foreign_layers import (
-    has_dropout,
-    takes_list,
-    takes_tensors,
-)
 from keras_attention.layers.base.recording import is_recording, record
+from keras_attention.layers.base.serialization import Configured
 from keras_attention.numerics import masks
 from keras_attention.ops.scores import check_widths
 
 Tensor = Any
 Attention = Any  # an `AttentionLayer`, or a `KerasAttention` around another layer
+TENSOR_CALL = {"query", "value", "key"}  # as `keras.layers.MultiHeadAttention`
+LIST_CALL = {"mask", "return_attention_scores"}  # as `keras.layers.Attention`
 
 
 def as_attention(layer: Any, name: str = "attention") -> Attention:
@@ -45,18 +41,16 @@ def as_attention(layer: Any, name: str = "attention") -> Attention:
 
     The adapter tracks and saves nothing. An outer layer stores the layer itself and
     calls this function each time it uses the layer.
-
-    Args:
-        layer: an attention layer.
-        name: the name of the argument, for the error message.
-
-    Raises:
-        ValueError: for an object that is not an attention layer.
     """
     if isinstance(layer, AttentionLayer):
         return layer
-    if takes_tensors(layer) or takes_list(layer):
-        return KerasAttention(layer)
+    # All layers of this package are subclasses of `Configured`.
+    if isinstance(layer, keras.layers.Layer) and not isinstance(layer, Configured):
+        names = {*signature(layer.call).parameters}
+        is_list = isinstance(layer, keras.layers.Attention)
+        is_list |= names >= LIST_CALL
+        if is_list or names >= TENSOR_CALL:
+            return KerasAttention(layer)
     if isinstance(layer, type):
         raise ValueError(
             f"`{name}` must be an attention layer, not a class: pass an instance. "
@@ -76,16 +70,13 @@ class KerasAttention(AttentionProtocol):
 
     A fully masked query gets output and weights 0. The masks that the tensors carry
     stay unchanged, even if the layer would modify them.
-
-    Args:
-        layer: the layer to adapt.
     """
 
     def __init__(self, layer: keras.layers.Layer) -> None:
         self.layer = layer
         self.name, self.path = layer.name, layer.path
-        self._list = not takes_tensors(layer)
         self._options = signature(layer.call).parameters
+        self._list = not {*self._options} >= TENSOR_CALL
 
     @property
     def returns_weights(self) -> bool:
@@ -110,8 +101,8 @@ class KerasAttention(AttentionProtocol):
         if self._list:
             self.layer.build(list(shapes))
         elif "value_shape" in names:
-            given = dict(zip(("query_shape", "value_shape", "key_shape"), shapes))
-            self.layer.build(**{n: s for n, s in given.items() if n in names})
+            named = dict(zip(("query_shape", "value_shape", "key_shape"), shapes))
+            self.layer.build(**{n: s for n, s in named.items() if n in names})
         else:  # the layer creates its weights in its first call
             self._call(*(keras.KerasTensor(s, self.compute_dtype) for s in shapes))
 
@@ -135,8 +126,8 @@ class KerasAttention(AttentionProtocol):
     ) -> Any:
         key = value if key is None else key
         pairs = None if self._list else attention_mask
-        given = Masks(query_mask, value_mask, key_mask, pairs)
-        query, given, *_ = check_call(query, value, key, given)
+        call_masks = Masks(query_mask, value_mask, key_mask, pairs)
+        query, call_masks, *_ = check_call(query, value, key, call_masks)
         if self._list and attention_mask is not None:
             raise ValueError(
                 f"`attention_mask` must be None: layer {self.name!r} "
@@ -145,8 +136,8 @@ class KerasAttention(AttentionProtocol):
             )
         self.check_widths(query, value, key)
         sizes = ops.shape(query)[1], ops.shape(key)[1]
-        mask = merge_masks(given, sizes if use_causal_mask else None)
-        of_keys = masks.merge(given.value, given.key)
+        mask = merge_masks(call_masks, sizes if use_causal_mask else None)
+        of_keys = masks.merge(call_masks.value, call_masks.key)
         output, weights = self._attend(
             query,
             Prepared(key, value, of_keys),
@@ -183,13 +174,13 @@ class KerasAttention(AttentionProtocol):
         return output, weights, ()
 
     def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> None:
-        """Returns None, or raises an error for a random layer during training.
-
-        Raises:
-            ValueError: during training, if the layer has dropout. In a compiled loop,
-                the layer would sample the same mask at each step, or fail.
-        """
-        if training and has_dropout(self.layer):
+        """Returns None, or raises an error for a random layer during training."""
+        # In a compiled loop, it would sample the same mask at each step, or fail.
+        if training and any(
+            getattr(part, "seed_generator", None) is not None
+            and (getattr(part, "rate", 0) or getattr(part, "dropout", 0))
+            for part in self.layer._flatten_layers()
+        ):
             raise ValueError(
                 f"`attention` must have no dropout inside a loop over time: layer "
                 f"{self.name!r} draws its own at each step. Use dropout=0, or an "
@@ -214,10 +205,7 @@ class KerasAttention(AttentionProtocol):
         self, batch: Any, length: int, width: int | None = None
     ) -> Prepared:
         """Returns an empty cache for `step`. The cache stores the inputs themselves."""
-        check_usable(self, "initial_cache", None)
-        shape = (batch, cache_length(length))
-        empty = ops.zeros((*shape, positive("width", width or 0)), self.compute_dtype)
-        return Prepared((), empty, ops.zeros(shape, "bool"))
+        return super().initial_cache(batch, length, width)._replace(key=())
 
     def _extend(
         self, cache: Prepared, inputs: Tensor, mask: Tensor, index: Any, t: Tensor
@@ -239,15 +227,17 @@ class KerasAttention(AttentionProtocol):
         return_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
         # A layer that accepts only masks of keys gets one query at a time.
-        parts = (
-            [slice(n, n + 1) for n in range(len(t))] if self._list else [slice(None)]
-        )
+        single = [slice(n, n + 1) for n in range(len(t))]
         outputs, weights = [], []
-        for part in parts:
-            rows = seen[:, part]
-            now = memory._replace(mask=rows)
+        for part in single if self._list else [slice(None)]:
+            mask = seen[:, part]
             output, shown = self._attend(
-                inputs[:, part], now, rows, False, return_weights, False
+                inputs[:, part],
+                memory._replace(mask=mask),
+                mask,
+                False,
+                return_weights,
+                False,
             )
             outputs.append(output)
             weights.append(shown)
@@ -265,13 +255,7 @@ class KerasAttention(AttentionProtocol):
     ) -> tuple[Tensor, Tensor | None]:
         """Calls the layer and sets the outputs of fully masked queries to 0.
 
-        Args:
-            query: (B, T, Dq).
-            prepared: the memory and its key mask.
-            mask: all masks merged, booleans that broadcast to (B, T, S), or None.
-            causal: whether `mask` includes a causal mask.
-            return_weights: whether to return the weights.
-            training: the argument `training` of the layer.
+        `mask` merges all masks, also the causal one: booleans like (B, T, S), or None.
         """
         key, value, of_keys = prepared
         is_valid = None if mask is None else _has_key(mask)  # (B, T, 1)
@@ -284,10 +268,10 @@ class KerasAttention(AttentionProtocol):
                 of_keys = ops.logical_or(of_keys, ~_has_key(of_keys))
         elif is_valid is not None:
             mask = ops.logical_or(mask, ~is_valid)
-        found = self._call(
+        result = self._call(
             query, value, key, mask, of_keys, causal, return_weights, training
         )
-        output, weights = found if return_weights else (found, None)
+        output, weights = result if return_weights else (result, None)
         if is_valid is None:
             return output, weights
         output = ops.where(is_valid, output, ops.zeros_like(output))
@@ -338,6 +322,16 @@ class KerasAttention(AttentionProtocol):
                 shape = (ops.shape(query)[0], queries, keys)
                 options["attention_mask"] = ops.broadcast_to(mask, shape)
             return self.layer(query, value, key=key, **options)
+
+
+def check_learns_by_output(attention: Attention, name: str = "attention") -> None:
+    """Raises a ValueError if an attention learns only by weights that are not used."""
+    if attention.learns_by_weights:
+        raise ValueError(
+            f"`{name}` must learn by its output. Layer {attention.name!r} learns by "
+            "the weights that it returns, if they reach a `CarryChoices`. Here they do "
+            f"not, so it would never learn. Received: {name}={attention!r}"
+        )
 
 
 def _has_key(mask: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from numbers import Integral, Real
 from typing import Any
 
@@ -11,17 +12,13 @@ import keras
 from keras_attention.numerics import normalizers
 
 
-def positive(name: str, value: int) -> int:
-    """Returns `value` as an integer of at least 1, or raises a ValueError."""
-    return _at_least(1, name, value)
-
-
-def natural(name: str, value: int) -> int:
+def natural(name: str, value: Any) -> int:
     """Returns `value` as an integer of at least 0, or raises a ValueError."""
-    return _at_least(0, name, value)
+    return positive(name, value, 0)
 
 
-def _at_least(least: int, name: str, value: int) -> int:
+def positive(name: str, value: Any, least: int = 1) -> int:
+    """Returns `value` as an integer of at least `least`, or raises a ValueError."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or value < least:
         rule = f"at least {least}" if whole else "a whole number"
@@ -45,27 +42,48 @@ def integers(name: str, value: Any) -> tuple[int, ...] | None:
     return tuple(int(n) for n in items)
 
 
-def number(name: str, value: float) -> float:
-    """Returns `value` if it is a number, or raises a ValueError."""
+def number(
+    name: str, value: float, least: float = -math.inf, above: float | None = None
+) -> float:
+    """Returns `value` if it is a number in this range, or raises a ValueError."""
     real = isinstance(value, Real) and not isinstance(value, bool)
     if not real or math.isnan(value):
         raise ValueError(f"`{name}` must be a number. Received: {name}={value!r}")
+    if value < least:
+        raise ValueError(f"`{name}` must be at least {least}. Received: {name}={value}")
+    if above is not None and value <= above:
+        raise ValueError(f"`{name}` must be above {above}. Received: {name}={value}")
     return value
 
 
-def above_one(name: str, value: float) -> float:
-    """Returns `value` if it is above 1, or raises a ValueError."""
-    if number(name, value) <= 1:
-        raise ValueError(f"`{name}` must be above 1. Received: {name}={value}")
+def one_of(name: str, value: Any, choices: Collection) -> Any:
+    """Returns `value` if it is one of the choices, or raises a ValueError."""
+    if value not in choices:
+        raise ValueError(
+            f"`{name}` must be one of {list(choices)}. Received: {name}={value!r}"
+        )
     return value
+
+
+def check_shape(
+    name: str, shape: Any, *forms: str, what: str = "shape", known_width: bool = False
+) -> tuple:
+    """Returns a shape; raises a ValueError for another rank than that of the forms.
+
+    A form is the text of a shape, such as "(batch, length, width)".
+    """
+    shape = tuple(shape)
+    has_rank = len(shape) in [form.count(",") + 1 for form in forms]
+    if not has_rank or (known_width and shape[-1] is None):
+        raise ValueError(
+            f"`{name}` must have {what} {' or '.join(forms)}. "
+            f"Received: {name}.shape={shape}"
+        )
+    return shape
 
 
 def fraction(name: str, value: float) -> float:
-    """Returns a dropout rate in [0, 1).
-
-    Raises:
-        ValueError: if the value is below 0, or not below 1.
-    """
+    """Returns a rate in [0, 1), or raises a ValueError."""
     if not isinstance(value, Real) or not 0 <= value < 1:
         raise ValueError(
             f"`{name}` must be at least 0 and below 1. Received: {name}={value!r}"
@@ -99,13 +117,6 @@ def resolve_normalizer(identifier: Any) -> Any:
     return identifier
 
 
-def serialize_normalizer(normalizer: Any) -> Any:
-    """Returns the config of a normalizer: its name or its serialized callable."""
-    if callable(normalizer):
-        return keras.saving.serialize_keras_object(normalizer)
-    return normalizer
-
-
 def policy_of(layer: keras.layers.Layer, name: str) -> Any:
     """Returns the dtype policy for the sublayer `name` of a layer that is being built.
 
@@ -126,8 +137,7 @@ def pass_on_policies(layer: keras.layers.Layer, part: keras.layers.Layer) -> Non
     start = f"{part.name}/"
     inner = {k.removeprefix(start): v for k, v in policy.items() if k.startswith(start)}
     if inner:
-        own = part.dtype_policy
-        mapped = isinstance(own, policies.DTypePolicyMap)
-        part.dtype_policy = policies.DTypePolicyMap(
-            own.default_policy if mapped else own, inner
-        )
+        default = part.dtype_policy
+        if isinstance(default, policies.DTypePolicyMap):
+            default = default.default_policy
+        part.dtype_policy = policies.DTypePolicyMap(default, inner)

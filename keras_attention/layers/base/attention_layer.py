@@ -287,17 +287,9 @@ class AttentionProtocol(abc.ABC):
     def _extend(
         self, cache: Prepared, inputs: Tensor, mask: Tensor, index: Any, t: Tensor
     ) -> tuple[Prepared, Tensor, Prepared]:
-        """Adds T steps to a cache.
+        """Adds inputs (B, T, D) at the positions t (T,) to a cache, from `index` on.
 
-        Args:
-            cache: the cache.
-            inputs: the new inputs, (B, T, D).
-            mask: booleans (B, T).
-            index: the position of the first new input.
-            t: the positions of all new inputs, (T,).
-
-        Returns:
-            The memory to attend to, the positions of its entries (P,), and the cache.
+        Returns the memory to attend to, the positions of its entries (P,), the cache.
         """
         check_room(inputs, cache, index)
         cache = keras.tree.map_structure(
@@ -316,16 +308,7 @@ class AttentionProtocol(abc.ABC):
         s: Tensor,
         return_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
-        """Attends from T inputs at the positions t to a memory at the positions s.
-
-        Args:
-            inputs: (B, T, D).
-            memory: the prepared inputs so far.
-            seen: booleans (B, T, P), the inputs so far.
-            t: (T,).
-            s: (P,).
-            return_weights: whether to return the weights.
-        """
+        """Attends from inputs (B, T, D) at t to what is `seen` (B, T, P) of s (P,)."""
         output, weights, _ = self.attend_from_state(
             inputs, memory, seen, (), None, return_weights
         )
@@ -360,12 +343,7 @@ class AttentionLayer(AttentionProtocol, Configured, keras.layers.Layer):
 
 
 def hide_queries(prepared: Prepared, query_mask: Tensor | None) -> Prepared:
-    """Hides a memory from masked queries, so they do not change the state either.
-
-    Args:
-        prepared: the result of `prepare`.
-        query_mask: booleans (B, T), or (B,) for one query; None hides nothing.
-    """
+    """Hides a memory from queries with False in the mask (B, T) or (B,), if any."""
     if query_mask is None:
         return prepared
     rows = query_mask if len(query_mask.shape) == 2 else query_mask[:, None]
@@ -376,29 +354,22 @@ def hide_queries(prepared: Prepared, query_mask: Tensor | None) -> Prepared:
 
 
 def cache_length(length: Any) -> Any:
-    """Returns the length of a cache; raises a ValueError unless it is at least 1.
-
-    A tensor, or a symbolic size of a traced function, is not checked.
-    """
+    """Returns the length of a cache, at least 1 unless it is known in a trace alone."""
     is_known = length is None or isinstance(length, (Number, str))
     return positive("length", length) if is_known else length
 
 
 def check_room(inputs: Tensor, cache: Prepared, index: Any) -> None:
-    """Raises a ValueError if the inputs (B, T, D) do not fit into the cache.
-
-    Sizes that are unknown in a traced function are not checked. The remaining room is
-    only checked if the index is a Python integer.
-    """
+    """Raises a ValueError if inputs (B, T, D) of known size do not fit into a cache."""
     size, steps = cache.value.shape[1], inputs.shape[1]
     if not (isinstance(size, Integral) and isinstance(steps, Integral)):
         return
-    if inputs.shape[1] > size:
+    if steps > size:
         raise ValueError(
             "`inputs` must not be longer than the cache. Received: "
             f"inputs.shape={tuple(inputs.shape)}, length={size}"
         )
-    if isinstance(index, Integral) and index + inputs.shape[1] > size:
+    if isinstance(index, Integral) and index + steps > size:
         raise ValueError(
             f"`cache` is full: it has {size} places. Received: index={index}, "
             f"inputs.shape={tuple(inputs.shape)}"

@@ -3,12 +3,12 @@
 A cell is any layer with a `state_size` and a `call(inputs, states)` that returns the
 output and the new states. Keras' cells, stacks of cells and user-defined cells qualify.
 
-Shapes: B batch, D width of an input, U units.
+Shapes: B batch, T steps, D width of an input, U units.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,20 +16,37 @@ import keras
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.layers.base.packing import packed
+from keras_attention.numerics import masks
 
 Tensor = Any
 _NESTED = (list, tuple, dict)
 
 
-def as_cell(cell: Any) -> Any:
-    """Returns a cell unchanged, and a list of cells as a stack.
+def packed(structure: Any, flat: list[Tensor]) -> Any:
+    """Packs the tensors `flat` into the structure and dtypes of `structure`."""
+    like = keras.tree.flatten(structure)
+    flat = [ops.cast(x, y.dtype) for x, y in zip(flat, like)]
+    return keras.tree.pack_sequence_as(structure, flat)
 
-    Raises:
-        ValueError: for an object that is not a cell.
-    """
+
+def time_swapped(structure: Any) -> Any:
+    """Swaps the first two axes, batch and time, of each tensor."""
+    return keras.tree.map_structure(lambda x: ops.swapaxes(x, 0, 1), structure)
+
+
+def last(outputs: Tensor, mask: Tensor | None) -> Tensor:
+    """Returns the output (B, ·) of the last unmasked step."""
+    if mask is None:
+        return outputs[:, -1]
+    steps = masks.positions(ops.shape(outputs)[1])
+    place = ops.max(ops.where(mask, steps, 0), axis=1)  # (B,)
+    return ops.take_along_axis(outputs, place[:, None, None], axis=1)[:, 0]
+
+
+def as_cell(cell: Any) -> Any:
+    """Returns a cell unchanged, and a list of cells as a stack, or raises an error."""
     if isinstance(cell, (list, tuple)):
-        cells = [as_cell(one) for one in cell]
+        cells = [as_cell(part) for part in cell]
         if len(cells) == 1:
             return cells[0]
         if cells:
@@ -50,13 +67,7 @@ def as_cell(cell: Any) -> Any:
 
 
 def state_widths(cell: Any, whole: bool = False) -> list[int]:
-    """Returns the flat list of the widths of a cell's states.
-
-    Args:
-        cell: a cell or a stack.
-        whole: whether to return the widths of all states of a stack, in order, instead
-            of only those of its last cell.
-    """
+    """Returns the widths of a cell's states; of a stack, all or of its last cell."""
     size = cell.state_size
     if isinstance(cell, keras.layers.StackedRNNCells) and not whole:
         size = cell.cells[-1].state_size
@@ -100,11 +111,7 @@ def call_cell(
 def step_cell(
     cell: Any, read: list[Tensor], state: Any, training: bool | None
 ) -> tuple[Tensor, Any]:
-    """Runs one step of a cell on several concatenated tensors (B, ·).
-
-    Returns:
-        The output (B, U), and the new state in the structure and dtypes of `state`.
-    """
+    """Runs one step on concatenated tensors (B, ·); the state keeps its dtypes."""
     inputs = read[0] if len(read) == 1 else ops.concatenate(read, axis=-1)
     options = {"training": training} if kernels.takes_training(cell) else {}
     output, new = cell(inputs, state, **options)
@@ -112,11 +119,8 @@ def step_cell(
 
 
 def as_before(new: Any, old: Any) -> Any:
-    """Returns a cell's new state in the structure and dtypes of the old state.
-
-    This function runs at every step. It is plain Python, because `keras.tree` would
-    take as long as the arithmetic.
-    """
+    """Returns a cell's new state in the structure and dtypes of the old state."""
+    # Plain Python: at each step, `keras.tree` would take as long as the arithmetic.
     if type(old) not in (list, tuple):
         return packed(old, keras.tree.flatten(new))
     new = new if isinstance(new, (list, tuple)) else [new]
@@ -130,6 +134,26 @@ def as_before(new: Any, old: Any) -> Any:
     return type(old)(state)
 
 
+def check_states(
+    tensors: list[Tensor], expected: Sequence[tuple], batch: str = ""
+) -> None:
+    """Raises a ValueError unless the tensors of an initial state have these shapes.
+
+    Unknown lengths (None, or a symbol of an export) always fit.
+    """
+    shapes = [tuple(x.shape) for x in tensors]
+    for shape, wanted in zip(shapes, expected):
+        sizes = [
+            pair for pair in zip(shape, wanted) if all(isinstance(n, int) for n in pair)
+        ]
+        if len(shape) != len(wanted) or any(n != m for n, m in sizes):
+            named = [("B" if n is None else n, *sizes) for n, *sizes in expected]
+            raise ValueError(
+                f"`initial_state` must hold tensors of {batch}shapes {named}. "
+                f"Received: shapes {shapes}"
+            )
+
+
 def has_dropout(cell: Any) -> bool:
     """Returns whether a cell, or any cell of a stack, has dropout."""
     if isinstance(cell, keras.layers.StackedRNNCells):
@@ -139,18 +163,12 @@ def has_dropout(cell: Any) -> bool:
 
 
 def prepare_dropout(cell: Any, width: int, state: Any) -> None:
-    """Samples the dropout masks of a cell before the loop that uses them.
-
-    Args:
-        cell: a cell or a stack.
-        width: D, the width of the cell's inputs.
-        state: the state of the cell, a structure of tensors (B, U).
-    """
+    """Samples the dropout masks of a cell for inputs (B, D) and a state (B, U)."""
     first = keras.tree.flatten(state)[0]
     if isinstance(cell, keras.layers.StackedRNNCells):
-        for one, own in zip(cell.cells, state):
-            prepare_dropout(one, width, own)
-            width = width_of(one)
+        for layer, part in zip(cell.cells, state):
+            prepare_dropout(layer, width, part)
+            width = width_of(layer)
     elif hasattr(cell, "get_dropout_mask"):
         cell.get_dropout_mask(ops.zeros((ops.shape(first)[0], width), first.dtype))
         cell.get_recurrent_dropout_mask(first)
@@ -159,8 +177,8 @@ def prepare_dropout(cell: Any, width: int, state: Any) -> None:
 def forget_dropout(cell: Any) -> None:
     """Resets the dropout masks of `prepare_dropout` after a sequence."""
     if isinstance(cell, keras.layers.StackedRNNCells):
-        for one in cell.cells:
-            forget_dropout(one)
+        for layer in cell.cells:
+            forget_dropout(layer)
     elif hasattr(cell, "reset_dropout_mask"):
         cell.reset_dropout_mask()
         cell.reset_recurrent_dropout_mask()
@@ -168,13 +186,7 @@ def forget_dropout(cell: Any) -> None:
 
 @contextmanager
 def sequence_dropout(cell: Any, width: int, state: Any) -> Iterator[None]:
-    """Inside this context, a cell uses one dropout mask per sequence.
-
-    Args:
-        cell: a cell or a stack.
-        width: D, the width of the cell's inputs.
-        state: the state of the cell, a structure of tensors (B, U).
-    """
+    """Inside this context, a cell of inputs (B, D) has one dropout mask a sequence."""
     if not has_dropout(cell):
         yield
         return

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import keras
@@ -21,6 +21,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention import kernels
+from keras_attention.layers.base.arguments import check_shape
 from keras_attention.numerics import axes as folding
 from keras_attention.numerics import masks
 
@@ -30,11 +31,7 @@ Given = dict[str, Any]
 
 
 class Checked:
-    """Mixin that names the argument and the rule if a call gets bad inputs.
-
-    List it before Keras' class among the base classes. A subclass may declare ranks and
-    ids of its call arguments.
-    """
+    """Mixin, before Keras' class, that names what is wrong with inputs of a call."""
 
     # Rank of an argument, or its least and its largest rank
     input_ranks: ClassVar[Mapping[str, int | tuple[int, int]]] = {}
@@ -77,11 +74,7 @@ class Checked:
             raise
 
     def check_given(self, given: Given) -> None:
-        """Raises a ValueError if the declared ranks or ids do not fit.
-
-        Args:
-            given: the tensors of a call by their names.
-        """
+        """Raises a ValueError if the tensors of a call break declared ranks or ids."""
         check_ranks(given, self.input_ranks)
         for name, attribute in self.id_sizes.items():
             count = getattr(self, attribute)
@@ -91,9 +84,9 @@ class Checked:
     def _as_floats(self: Any, args: tuple, kwargs: Given) -> tuple[tuple, Given]:
         """Casts the integers among the arguments that hold floats."""
         names = inspect.signature(self.call).parameters
-        found = [self._as_float(name, x) for name, x in zip(names, args)]
-        more = {name: self._as_float(name, x) for name, x in kwargs.items()}
-        return (*found, *args[len(found) :]), more
+        floats = [self._as_float(name, x) for name, x in zip(names, args)]
+        kwargs = {name: self._as_float(name, x) for name, x in kwargs.items()}
+        return (*floats, *args[len(floats) :]), kwargs
 
     def _as_float(self: Any, name: str, x: Any) -> Any:
         if name not in self.float_inputs:
@@ -132,15 +125,21 @@ def given_to(layer: Any, args: tuple, kwargs: Given) -> Given:
             return {}
         flat = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
         return dict(zip(names or ["inputs"], flat))
-    found = inspect.signature(layer.call).parameters.values()
-    tensors = [p for p in found if p.annotation in ("Tensor", "Tensor | None")]
-    given = {**dict(zip((p.name for p in found), args)), **kwargs}
-    required = {p.name for p in tensors if p.default is inspect.Parameter.empty}
+    parameters = inspect.signature(layer.call).parameters.values()
+    arguments = all_given(layer, args, kwargs)
     return {
-        p.name: given[p.name]
-        for p in tensors
-        if p.name in given and (given[p.name] is not None or p.name in required)
+        p.name: arguments[p.name]
+        for p in parameters
+        if p.annotation in ("Tensor", "Tensor | None") and p.name in arguments
+        if arguments[p.name] is not None or p.default is inspect.Parameter.empty
     }
+
+
+def call_arguments(layer: Any, args: tuple, kwargs: Given) -> Given:
+    """Returns all arguments of a call by their names, with the defaults."""
+    call = inspect.signature(layer.call).bind(*args, **kwargs)
+    call.apply_defaults()
+    return call.arguments
 
 
 def all_given(layer: Any, args: tuple, kwargs: Given) -> Given:
@@ -179,29 +178,19 @@ def check_call(
     query: Tensor,
     value: Tensor,
     key: Tensor,
-    given: Masks,
+    call_masks: Masks,
     heads: int | None = None,
     axes: Any = None,
     bias: Tensor | None = None,
 ) -> tuple[Tensor, Masks, Tensor | None, bool]:
     """Checks that the tensors and the masks of an attention layer's call fit.
 
-    Args:
-        query: (B, T, Dq), or (B, Dq) for one query.
-        value: (B, S, V).
-        key: (B, S, Dk).
-        given: the masks of the call.
-        heads: H, of a layer with heads. Such a layer also takes inputs with more axes
-            between the first and the last, masks of numbers 0 and 1, and a bias.
-        axes: the axes to attend over, as given by the user.
-        bias: a numeric bias, see `axes.full_bias`.
+    A layer with heads (H) also takes inputs with more axes between the first and the
+    last, of which it attends over `axes`, masks of numbers 0 and 1, and a bias.
 
     Returns:
         The query with a T axis, the masks as booleans with a T axis, the bias with all
-        axes of the weights, and whether the query had no T axis.
-
-    Raises:
-        ValueError: if a rank, a batch size, a length or a mask does not fit.
+        axes of the weights, and whether the query had no T axis, (B, Dq).
     """
     single = len(query.shape) == 2 and (heads is None or len(value.shape) == 3)
     rows = tuple(query.shape[:-1])
@@ -219,13 +208,13 @@ def check_call(
         bias = bias if hasattr(bias, "shape") else ops.convert_to_tensor(bias)
         bias = ops.expand_dims(bias, -2) if single else bias
         bias = folding.full_bias(bias, q, k, heads or 1, attended)
-    if any(mask is not None for mask in given):
-        given = _checked_masks(given, rows, q, v, k, heads, attended)
-    return query, given, bias, single
+    if any(mask is not None for mask in call_masks):
+        call_masks = _checked_masks(call_masks, rows, q, v, k, heads, attended)
+    return query, call_masks, bias, single
 
 
 def _checked_masks(
-    given: Masks,
+    call_masks: Masks,
     rows: tuple,
     query: tuple,
     value: tuple,
@@ -236,19 +225,12 @@ def _checked_masks(
     """Checks the masks of a call; `rows` is the shape of the user's query mask."""
     single = len(rows) < len(query) - 1
     if heads is not None:
-        given = Masks(
-            *(
-                mask if mask is None else as_boolean(name, mask)
-                for name, mask in zip(MASK_NAMES, given)
-            )
-        )
-    queries, values, keys = (
-        mask if mask is None else masks.check(name, mask, shape)
-        for name, mask, shape in zip(MASK_NAMES, given, (rows, value[:-1], key[:-1]))
-    )
+        call_masks = Masks(*map(as_boolean, MASK_NAMES, call_masks))
+    shapes = rows, value[:-1], key[:-1]
+    queries, values, keys = map(masks.check, MASK_NAMES, call_masks, shapes)
     if single and queries is not None:
         queries = ops.expand_dims(queries, 1)  # (B, 1)
-    name, pairs = "attention_mask", given.pairs
+    name, pairs = "attention_mask", call_masks.pairs
     if pairs is not None and heads is not None:
         pairs = ops.expand_dims(pairs, -2) if single else pairs
         pairs = folding.check_mask(name, pairs, query, key, heads, axes)
@@ -259,61 +241,45 @@ def _checked_masks(
     return Masks(queries, values, keys, pairs)
 
 
-def merge_masks(given: Masks, causal_sizes: tuple | None = None) -> Tensor | None:
-    """Merges masks into the smallest possible shape.
+def merge_masks(parts: Masks, causal_sizes: tuple | None = None) -> Tensor | None:
+    """Merges masks into the smallest possible shape, or None if nothing is masked.
 
-    Args:
-        given: the masks of a call of rank 3, as `check_call` returns them.
-        causal_sizes: (T, S) if query t may attend only to keys 0 … t, or None.
-
-    Returns:
-        Booleans that broadcast to (B, T, S), or to (B, H, T, S) if `given.pairs` has
-        four axes; None if nothing is masked.
+    It broadcasts to (B, T, S), or to (B, H, T, S) like `pairs`. With the sizes (T, S),
+    query t may attend only to keys 0 … t.
     """
-    merged = [ops.expand_dims(x, 1) for x in (given.value, given.key) if x is not None]
-    if given.query is not None:
-        merged.append(ops.expand_dims(given.query, 2))  # (B, T, 1)
-    if given.pairs is not None:
-        rank = len(given.pairs.shape)
+    merged = [ops.expand_dims(x, 1) for x in (parts.value, parts.key) if x is not None]
+    if parts.query is not None:
+        merged.append(ops.expand_dims(parts.query, 2))  # (B, T, 1)
+    if parts.pairs is not None:
+        rank = len(parts.pairs.shape)
         if rank == 4:
             merged = [ops.expand_dims(mask, 1) for mask in merged]  # (B, 1, ·, ·)
-        merged.append(ops.expand_dims(given.pairs, 0) if rank == 2 else given.pairs)
+        merged.append(ops.expand_dims(parts.pairs, 0) if rank == 2 else parts.pairs)
     if causal_sizes is not None:
         merged.append(ops.expand_dims(masks.causal(*causal_sizes), 0))  # (1, T, S)
     return masks.merge(*merged)
 
 
-def merge_masks_of_heads(given: Masks) -> Tensor | None:
+def merge_masks_of_heads(parts: Masks) -> Tensor | None:
     """Merges all masks but the query mask to (·, ·, ·, S), or returns None."""
-    mask = merge_masks(given._replace(query=None))
+    mask = merge_masks(parts._replace(query=None))
     if mask is None or len(mask.shape) == 4:
         return mask
     return ops.expand_dims(mask, 1)  # (B, 1, T, S)
 
 
 def fold_masks(
-    given: Masks, bias: Tensor | None, query: Tensor, key: Tensor, axes: folding.Axes
+    parts: Masks, bias: Tensor | None, query: Tensor, key: Tensor, axes: folding.Axes
 ) -> tuple[Masks, Tensor | None]:
-    """Folds masks and a bias to those of attention over one axis.
-
-    Args:
-        given: the masks of a call, as `check_call` returns them.
-        bias: the bias of the call, or None.
-        query: (B, ..., Dq).
-        key: (B, ..., Dk).
-        axes: the attention axes as non-negative indices.
-
-    Returns:
-        Masks (B, T) and (B, S), and pairs and a bias of rank 4.
-    """
+    """Folds masks and a bias to those of attention over one axis, T and S long."""
     q, k = ops.shape(query), ops.shape(key)
     of_queries, of_values, of_keys = (
         None if mask is None else folding.fold_sequence_mask(mask, shape, axes)
-        for mask, shape in zip(given[:3], (q, k, k))
+        for mask, shape in zip(parts[:3], (q, k, k))
     )
     pairs, bias = (
         None if x is None else folding.fold_mask(x, q, k, axes)
-        for x in (given.pairs, bias)
+        for x in (parts.pairs, bias)
     )
     return Masks(of_queries, of_values, of_keys, pairs), bias
 
@@ -328,15 +294,7 @@ def with_time(query: Any, value: Any, key: Any) -> tuple[tuple, tuple, tuple]:
 
 
 def check_inputs(query: Shape, value: Shape, key: Shape, axes: Any) -> folding.Axes:
-    """Checks that the shapes of query, value and key (B, ..., D) fit each other.
-
-    Returns:
-        The attention axes as non-negative indices.
-
-    Raises:
-        ValueError: if the ranks, the batch sizes, the lengths of value and key, or the
-            sizes of other axes differ, or if there is nothing to attend to.
-    """
+    """Checks the shapes (B, ..., D) of a call; returns the non-negative axes."""
     received = (
         f"Received: query_shape={tuple(query)}, value_shape={tuple(value)}, "
         f"key_shape={tuple(key)}"
@@ -371,11 +329,7 @@ def check_inputs(query: Shape, value: Shape, key: Shape, axes: Any) -> folding.A
 def check_memory(query: Tensor, value: Tensor, key: Tensor) -> None:
     """Checks that the ranks, batch sizes and lengths of query, value and key fit."""
     for name, tensor in (("query", query), ("value", value), ("key", key)):
-        if len(tensor.shape) != 3:
-            raise ValueError(
-                f"`{name}` must have shape (batch, length, width). "
-                f"Received: {name}.shape={tuple(tensor.shape)}"
-            )
+        check_shape(name, tensor.shape, "(batch, length, width)")
     for name, tensor in (("value", value), ("key", key)):
         batches = (query.shape[0], tensor.shape[0])
         if None not in batches and batches[0] != batches[1]:
@@ -419,10 +373,8 @@ def check_order(layer: Any, axes: folding.Axes, causal: bool) -> None:
         "sliding_window": getattr(layer, "sliding_window", None),
         "position": getattr(layer, "position", None),
     }
-    if len(axes) == 1:
-        return
     for name, value in ordered.items():
-        if value:
+        if value and len(axes) > 1:
             raise ValueError(
                 f"`{name}` needs one axis to attend over, along which there is an "
                 f"order. Received: {name}={value}, attention_axes={axes}"
@@ -430,12 +382,7 @@ def check_order(layer: Any, axes: folding.Axes, causal: bool) -> None:
 
 
 def as_boolean(name: str, mask: Tensor | None) -> Tensor | None:
-    """Returns a mask as booleans; numbers 0 and 1 are accepted.
-
-    Raises:
-        ValueError: for other numbers. A function that is being compiled cannot check
-            them.
-    """
+    """Returns a mask as booleans; of numbers that are known, only 0 and 1 are legal."""
     if mask is None:
         return None
     if not hasattr(mask, "dtype"):
@@ -524,20 +471,9 @@ def check_ids(name: str, ids: Any, count: float, least: float = 0) -> None:
     """Raises a ValueError if an id is not a whole number from `least` to `count` − 1.
 
     Ids in a compiled function or in the memory of an accelerator are not checked.
-
-    Args:
-        name: the name of the argument, for the error message.
-        ids: integers, or floats that hold whole numbers.
-        count: one more than the largest valid id.
-        least: the smallest valid id.
     """
-    if not is_checkable(ids):
-        return
-    kernels.expect(lambda: _are_ids(ids, count, least))
-    if not kernels.is_readable(ids):
-        return
-    values = ids if isinstance(ids, np.ndarray) else ops.convert_to_numpy(ids)
-    if not values.size or values.dtype.kind not in "iuf":
+    values = _known_numbers(ids, lambda: _are_ids(ids, count, least))
+    if values is None:
         return
     first, last = values.min(), values.max()
     whole = values.dtype.kind in "iu" or (values == np.floor(values)).all()
@@ -559,6 +495,17 @@ def is_checkable(tensor: Tensor) -> bool:
     return kernels.is_readable(tensor) or kernels.will_be_known(tensor)
 
 
+def _known_numbers(tensor: Tensor, is_valid: Callable) -> np.ndarray | None:
+    """Returns numbers that are known now, or None; a replay checks `is_valid`."""
+    if not is_checkable(tensor):
+        return None
+    kernels.expect(is_valid)
+    if not kernels.is_readable(tensor):
+        return None
+    values = tensor if isinstance(tensor, np.ndarray) else ops.convert_to_numpy(tensor)
+    return values if values.size and values.dtype.kind in "iuf" else None
+
+
 def _are_ids(ids: Tensor, count: float, least: float) -> Tensor:
     """Returns whether all ids are valid, as a boolean tensor."""
     ids = ops.convert_to_tensor(ids)
@@ -572,19 +519,11 @@ def _are_ids(ids: Tensor, count: float, least: float) -> Tensor:
 
 
 def check_zeros_and_ones(name: str, mask: Tensor) -> None:
-    """Raises a ValueError if a mask holds other numbers than 0 and 1.
-
-    A mask in a compiled function or in the memory of an accelerator is not checked.
-    """
-    if not is_checkable(mask):
-        return
-    kernels.expect(
-        lambda: ops.all(ops.logical_or(ops.equal(mask, 0), ops.equal(mask, 1)))
+    """Raises a ValueError if known numbers of a mask are not 0 or 1."""
+    values = _known_numbers(
+        mask, lambda: ops.all(ops.logical_or(ops.equal(mask, 0), ops.equal(mask, 1)))
     )
-    if not kernels.is_readable(mask):
-        return
-    values = mask if isinstance(mask, np.ndarray) else ops.convert_to_numpy(mask)
-    if values.dtype.kind in "iuf" and not np.isin(values, (0, 1)).all():
+    if values is not None and not np.isin(values, (0, 1)).all():
         raise ValueError(
             f"`{name}` must be boolean, or hold 0 and 1 alone. "
             f"Received: {_show(name, mask)}, values={np.unique(values)[:5].tolist()}"
@@ -637,8 +576,8 @@ def _built_shapes(layer: Any, given: Given) -> dict[str, tuple]:
     shapes = getattr(layer, "_build_shapes_dict", None) or {}
     if len(shapes) == 1 and given:
         return {next(iter(given)): next(iter(shapes.values()))}
-    found = {name.removesuffix("_shape"): shape for name, shape in shapes.items()}
-    return {name: shape for name, shape in found.items() if shape is not None}
+    known = {name: shape for name, shape in shapes.items() if shape is not None}
+    return {name.removesuffix("_shape"): shape for name, shape in known.items()}
 
 
 def _show(name: str, x: Any) -> str:

@@ -70,11 +70,7 @@ def record_attention() -> Iterator[Maps]:
 
 
 def collect_attention() -> Any:
-    """Returns a context like `record_attention` that also works while tracing.
-
-    The recorded weights are tensors of the backend. Use them only in the function that
-    is being traced.
-    """
+    """Returns a context like `record_attention` that records tensors, in traces too."""
     return _recording(lambda path, weights: weights)
 
 
@@ -93,23 +89,14 @@ class NothingRecordedError(RuntimeError):
 
 
 class _NotEagerError(RuntimeError, ValueError):
-    """A call that cannot be recorded.
-
-    When `fit` builds a model, Keras replaces all errors but a ValueError by its own.
-    """
+    """A call in a trace. Of errors in a build, Keras' `fit` keeps a ValueError only."""
 
 
 def record(path: str, weights: Tensor) -> None:
-    """Adds the weights of a layer to the active recording, if any.
-
-    Args:
-        path: the path of the layer.
-        weights: the attention weights of the call.
-    """
+    """Adds the weights of a layer with this path to the active recording, if any."""
     recording = _active.get()
-    if recording is None:
-        return
-    add(recording.maps, path, recording.convert(path, weights))
+    if recording is not None:
+        add(recording.maps, path, recording.convert(path, weights))
 
 
 def add(maps: Maps, path: str, array: Any) -> None:

@@ -29,18 +29,10 @@ def normal(shape: tuple, seed: keras.random.SeedGenerator) -> Tensor:
 def dropout_mask(
     shape: tuple, rate: float, dtype: str, generator: Any, seed: int | None
 ) -> Tensor:
-    """Returns 0 with the probability `rate`, and 1 / (1 − rate) otherwise.
-
-    Args:
-        shape: the shape of the mask.
-        rate: the dropout rate.
-        dtype: the dtype of the mask.
-        generator: a `keras.random.SeedGenerator`.
-        seed: the seed of the generator. On torch, Keras ignores a generator without a
-            seed here; a trace then contains the operation itself.
-    """
+    """Returns 0 with the probability `rate`, and 1 / (1 − rate) otherwise."""
 
     def sample() -> Tensor:
         return keras.random.dropout(ops.ones(shape, dtype), rate, seed=generator)
 
+    # On torch, Keras ignores a generator without a seed; a trace has the operation.
     return sample() if seed is None else kernels.random_input(sample)

@@ -4,42 +4,32 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable
-from inspect import signature
+import itertools
+from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any, TypeVar
 
 import keras
 
 from keras_attention.layers.base.checked import Checked
-from keras_attention.layers.base.quantization import (
-    QUANTIZED,
-    Entry,
-    quantize_parts,
-    quantized_parts,
-)
 
 T = TypeVar("T")
+Entry = dict[str, Any]
+QUANTIZED = "quantized"  # the key of the quantized sublayers in a config
 
 
 def export(cls: type[T]) -> type[T]:
-    """Registers a class as `keras_attention>ClassName` in `.keras` files.
-
-    The registered names are part of the file format and never change.
-    """
+    """Registers a class as `keras_attention>ClassName`, part of the file format."""
     register: Callable = keras.saving.register_keras_serializable("keras_attention")
     return register(cls)
 
 
 class Configured(Checked):
-    """Mixin that writes and reads the config of a layer.
+    """Mixin, before Keras' class, that writes and reads the config of a layer.
 
-    List it before Keras' class among the base classes. Each argument of the constructor
-    must be an attribute of the same name. A class that stores an argument differently
-    overrides `get_config`.
-
-    The config also lists the quantized sublayers. A layer created from the config
-    quantizes them after its `build`.
+    Each argument of the constructor must be an attribute of the same name. A class that
+    stores an argument differently overrides `get_config`. The config also lists the
+    quantized sublayers, which a layer made from it quantizes after its `build`.
     """
 
     _to_quantize: tuple[Entry, ...] = ()  # after `build`
@@ -47,8 +37,8 @@ class Configured(Checked):
     def get_config(self: Any) -> dict[str, Any]:
         base: Any = super()
         config = {**base.get_config(), **arguments_of(self)}
-        found = [dict(e) for e in self._to_quantize] or quantized_parts(self)
-        return {**config, QUANTIZED: found} if found else config
+        entries = [dict(e) for e in self._to_quantize] or quantized_parts(self)
+        return {**config, QUANTIZED: entries} if entries else config
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
@@ -75,13 +65,9 @@ def arguments_of(layer: Any) -> dict[str, Any]:
 
 
 def argument_names(cls: type) -> list[str]:
-    """Returns the names of the constructor's arguments, except `dtype`.
-
-    For a subclass outside this package, these are the arguments of its base class in
-    this package.
-    """
-    own = next(c for c in cls.__mro__ if _is_ours(c))
-    return [name for name in _parameters(own) if name != "dtype"]
+    """Returns the arguments, except `dtype`, of a class or its base in this package."""
+    ours = next(c for c in cls.__mro__ if _is_ours(c))
+    return [name for name in _parameters(ours) if name != "dtype"]
 
 
 def _added_arguments(layer: Any, names: list[str]) -> dict[str, Any]:
@@ -89,30 +75,27 @@ def _added_arguments(layer: Any, names: list[str]) -> dict[str, Any]:
 
     A subclass that defines `get_config` adds its entries itself. Otherwise, the entries
     come from the plain values that Keras records, or from attributes of the same name.
-
-    Raises:
-        TypeError: if Keras did not record an argument and there is no such attribute.
     """
     cls = type(layer)
-    own = cls.__mro__[: next(n for n, c in enumerate(cls.__mro__) if _is_ours(c))]
-    if not own or any("get_config" in vars(c) for c in own):
+    added = list(itertools.takewhile(lambda c: not _is_ours(c), cls.__mro__))
+    if not added or any("get_config" in vars(c) for c in added):
         return {}
     recorded = getattr(layer, "_auto_config", None)
     plain = {} if recorded is None else recorded.config
-    found = {}
+    entries = {}
     for name in _parameters(cls):
         if name in names or name in ("dtype", "name", "trainable"):
             continue
         if name in plain:
-            found[name] = plain[name]
+            entries[name] = plain[name]
         elif hasattr(layer, name):
-            found[name] = as_config(getattr(layer, name))
+            entries[name] = as_config(getattr(layer, name))
         else:
             raise TypeError(
                 f"{cls.__name__} must define `get_config`, or store its argument "
                 f"`{name}` as an attribute of this name. Received: {layer!r}"
             )
-    return found
+    return entries
 
 
 def _is_ours(cls: type) -> bool:
@@ -121,9 +104,9 @@ def _is_ours(cls: type) -> bool:
 
 def _parameters(cls: Any) -> list[str]:
     """Returns the names of the constructor's arguments, except `*` and `**`."""
-    found = signature(cls.__init__).parameters.values()
+    parameters = inspect.signature(cls.__init__).parameters.values()
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [p.name for p in found if p.name != "self" and p.kind not in variable]
+    return [p.name for p in parameters if p.name != "self" and p.kind not in variable]
 
 
 def as_config(value: Any) -> Any:
@@ -131,9 +114,9 @@ def as_config(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, dict):
-        return {name: as_config(one) for name, one in value.items()}
+        return {name: as_config(entry) for name, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        items = [as_config(one) for one in value]
+        items = [as_config(entry) for entry in value]
         return tuple(items) if isinstance(value, tuple) else items
     if isinstance(value, FunctionType):
         name = value.__name__
@@ -146,17 +129,14 @@ def as_config(value: Any) -> Any:
 
 
 def from_entries(config: Any) -> Any:
-    """Returns a config with its serialized objects replaced by new objects.
-
-    The entry `dtype` stays unchanged, because Keras' `from_config` reads it.
-    """
+    """Returns a config with new objects for all but `dtype`, which Keras reads."""
     config = copy.deepcopy(config)  # Keras' stack of cells modifies its config
     return {k: v if k == "dtype" else _from_entry(v) for k, v in config.items()}
 
 
 def _from_entry(value: Any) -> Any:
     if isinstance(value, list):
-        return [_from_entry(one) for one in value]
+        return [_from_entry(entry) for entry in value]
     if not isinstance(value, dict):
         return value
     if "class_name" in value and "config" in value:
@@ -165,4 +145,43 @@ def _from_entry(value: Any) -> Any:
         if is_layer and value["config"].get("trainable") is False and made.trainable:
             made.trainable = False  # `Sequential.from_config` ignores this entry
         return made
-    return {name: _from_entry(one) for name, one in value.items()}
+    return {name: _from_entry(entry) for name, entry in value.items()}
+
+
+def quantized_parts(owner: keras.layers.Layer) -> list[Entry]:
+    """Returns one config entry for each quantized sublayer, named by its index.
+
+    Its name and its path may differ in another process.
+    """
+    return [
+        {
+            "index": index,
+            "mode": part.quantization_mode,
+            # Before version 3.13, Keras supports only the mode.
+            "config": keras.saving.serialize_keras_object(
+                getattr(part, "quantization_config", None)
+            ),
+        }
+        for index, part in enumerate(_parts(owner))
+        if part.quantization_mode is not None
+    ]
+
+
+def quantize_parts(owner: keras.layers.Layer, entries: Iterable[Entry]) -> None:
+    """Quantizes the sublayers of a built layer or model that the entries name.
+
+    Only then can it load the integer weights of a file.
+    """
+    parts = _parts(owner)
+    for entry in entries:
+        part, config = parts[entry["index"]], entry["config"]
+        if part.quantization_mode is None:  # an inner layer may have done it
+            if isinstance(config, dict):
+                config = keras.saving.deserialize_keras_object(config)
+            part.quantize(entry["mode"], **({"config": config} if config else {}))
+    for part in parts:
+        part._post_build()  # torch forgets the earlier weights
+
+
+def _parts(owner: keras.layers.Layer) -> list[keras.layers.Layer]:
+    return list(owner._flatten_layers(include_self=False))

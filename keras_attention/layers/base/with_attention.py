@@ -76,17 +76,8 @@ def with_attention(model: keras.Model, inputs: Any = None) -> keras.Model:
 class WithAttention(Configured, keras.layers.Layer):
     """Calls a model and returns its outputs and its attention weights by name.
 
-    Args:
-        model: a Keras model.
-        names: the names of the weights, in the order of the calls. By default, the
-            paths of the layers when the model is first called. A saved file keeps them.
-
-    Call arguments:
-        inputs: the inputs of the model.
-        training: whether to call the model in training mode.
-
-    Returns:
-        A dict; see `with_attention`.
+    The names of the weights, in the order of the calls, are by default the paths of the
+    layers when the model is first called. A saved file keeps them.
     """
 
     def __init__(
@@ -115,18 +106,18 @@ class WithAttention(Configured, keras.layers.Layer):
                 "`model` must call the same attention layers each time. "
                 f"Received: weights of {[*maps]}, first of {[*self.names]}"
             )
-        found = _by_name(outputs)
+        named = _by_name(outputs)
         for name, weights in zip(self.names, maps.values()):
-            if name in found:
+            if name in named:
                 raise ValueError(
                     "The path of an attention layer must not be the name of an output. "
                     f"Received: {name!r} in the model {self.model.name!r}"
                 )
-            found[name] = weights
+            named[name] = weights
             record(name, weights)  # for a recording around this call
         # Torch keeps the order of a dict, and the other backends sort it. A file refers
         # to outputs by number.
-        return dict(sorted(found.items()))
+        return dict(sorted(named.items()))
 
     def compute_output_spec(self, inputs: Any, **arguments: Any) -> Any:
         """Traces the call with known sizes; unknown sizes may not fit each other."""
@@ -173,7 +164,7 @@ def _by_name(outputs: Any) -> dict[str, Tensor]:
     if isinstance(outputs, dict):
         return dict(outputs)
     if isinstance(outputs, (list, tuple)):
-        return {f"output_{n}": one for n, one in enumerate(outputs)}
+        return {f"output_{n}": output for n, output in enumerate(outputs)}
     return {"output": outputs}
 
 

@@ -15,16 +15,18 @@ import numpy as np
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.arguments import check_shape, positive
 from keras_attention.layers.base.cells import (
+    check_states,
     has_dropout,
+    last,
+    packed,
     sequence_dropout,
     state_widths,
+    time_swapped,
 )
-from keras_attention.layers.base.packing import last, packed, time_swapped
 from keras_attention.layers.base.serialization import Configured, export
-from keras_attention.layers.external_memory.memory_cell import MemoryCell
-from keras_attention.layers.external_memory.trace import Trace
+from keras_attention.layers.external_memory.memory_cell import MemoryCell, Trace
 from keras_attention.numerics import masks
 from keras_attention.ops.sequence import loop
 
@@ -108,13 +110,12 @@ class DNC(Configured, keras.layers.Layer):
                 "`cell` must be a DNCCell or an NTMCell of keras_attention. "
                 f"Received: cell={cell!r}"
             )
-        if isinstance(checkpoint_steps, str):
-            if checkpoint_steps != "auto":
-                raise ValueError(
-                    "`checkpoint_steps` must be a number of steps, 'auto' or None. "
-                    f"Received: checkpoint_steps={checkpoint_steps!r}"
-                )
-        elif checkpoint_steps is not None:
+        if isinstance(checkpoint_steps, str) and checkpoint_steps != "auto":
+            raise ValueError(
+                "`checkpoint_steps` must be a number of steps, 'auto' or None. "
+                f"Received: checkpoint_steps={checkpoint_steps!r}"
+            )
+        if checkpoint_steps not in ("auto", None):
             checkpoint_steps = positive("checkpoint_steps", checkpoint_steps)
         self.cell = cell
         self.return_sequences = return_sequences
@@ -140,11 +141,9 @@ class DNC(Configured, keras.layers.Layer):
             mask = masks.check("mask", mask, inputs.shape[:2])
         output, state, _ = self._run(inputs, mask, initial_state, training, False)
         if mask is not None:
-            output = ops.where(
-                ops.expand_dims(mask, -1), output, ops.zeros_like(output)
-            )
+            output = ops.where(mask[..., None], output, ops.zeros_like(output))
         if not self.return_sequences:
-            output = output[:, -1] if mask is None else last(output, mask)
+            output = last(output, mask)
         if not self.return_state:
             return output
         return (output, *keras.tree.flatten(tuple(state)))
@@ -164,9 +163,8 @@ class DNC(Configured, keras.layers.Layer):
         state = self.cell.start(batch)
         if initial_state is None:
             return state
-        flat = self._check_state(
-            initial_state, batch if isinstance(batch, int) else None
-        )
+        known = batch if isinstance(batch, int) else None
+        flat = self._check_state(initial_state, known)
         controller = len(keras.tree.flatten(state.cell))
         if len(flat) == controller:
             return state._replace(cell=packed(state.cell, flat))
@@ -184,7 +182,8 @@ class DNC(Configured, keras.layers.Layer):
                 f"Received: {len(flat)} tensor(s) of shapes "
                 f"{[tuple(x.shape) for x in flat]}"
             )
-        _check_shapes(flat, [(batch, *shape) for shape, _ in specs[: len(flat)]])
+        shapes = [(batch, *shape) for shape, _ in specs[: len(flat)]]
+        check_states(flat, shapes, "the inputs' batch, of ")
         return flat
 
     def trace(self, inputs: Any, mask: Any = None) -> Trace:
@@ -284,28 +283,4 @@ class DNC(Configured, keras.layers.Layer):
 
 
 def _check_inputs(shape: Any) -> None:
-    if len(shape) != 3 or shape[-1] is None:
-        raise ValueError(
-            "`inputs` must have shape (batch, steps, width). "
-            f"Received: inputs.shape={tuple(shape)}"
-        )
-
-
-def _check_shapes(state: list[Tensor], expected: list[tuple[Any, ...]]) -> None:
-    """Raises a ValueError unless the tensors have the expected shapes.
-
-    Unknown lengths (None, or a symbol of an export) always fit.
-    """
-    shapes = [tuple(x.shape) for x in state]
-    for shape, wanted in zip(shapes, expected):
-        fits = len(shape) == len(wanted) and all(
-            n == m
-            for n, m in zip(shape, wanted)
-            if isinstance(n, int) and isinstance(m, int)
-        )
-        if not fits:
-            named = [("B" if n is None else n, *sizes) for n, *sizes in expected]
-            raise ValueError(
-                "`initial_state` must hold tensors of the inputs' batch, of shapes "
-                f"{named}. Received: shapes {shapes}"
-            )
+    check_shape("inputs", shape, "(batch, steps, width)", known_width=True)

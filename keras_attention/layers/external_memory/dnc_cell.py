@@ -18,8 +18,7 @@ from keras_attention.kernels.memory_step.interface import EPSILON, interface_wid
 from keras_attention.layers.base.arguments import fraction, positive
 from keras_attention.layers.base.cells import initial_state
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.external_memory.memory_cell import MemoryCell
-from keras_attention.layers.external_memory.trace import Trace
+from keras_attention.layers.external_memory.memory_cell import MemoryCell, Trace
 from keras_attention.ops.memory.links import linkage, no_links
 from keras_attention.ops.sequence import loop
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import math
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 from keras import ops
@@ -20,15 +20,60 @@ from keras_attention.layers.base.cells import (
     as_before,
     as_cell,
     has_dropout,
+    packed,
     state_widths,
     width_of,
 )
 from keras_attention.layers.base.checked import check_real
-from keras_attention.layers.base.packing import packed
 from keras_attention.layers.base.serialization import Configured
-from keras_attention.layers.external_memory.trace import Trace, mask_trace
+from keras_attention.ops.sequence import loop
 
 Tensor = Any
+
+
+class Trace(NamedTuple):
+    """The activity of a memory at one step, (B, ...), or over a sequence, (B, T, ...).
+
+    A field that the cell does not have is None in the trace of a sequence, and `()` in
+    the trace of one step. The same holds for `links` if the links are sparse. At a
+    padded step, nothing is written or read: weights, gates and modes are 0.
+
+    Attributes:
+        memory: M after the step, (B, T, M, W).
+        usage: u, the usage of each slot, (B, T, M).
+        write_weights: wʷ, the weights of each write head, (B, T, H, M).
+        read_weights: wʳ, the weights of each read head, (B, T, R, M).
+        links: L, the order in which slots were written, (B, T, H, M, M).
+        modes: π, the mode of each read head, (B, T, R, 1 + 2H): backward, content,
+            forward.
+        free_gates: f, whether the slots read by a head were freed, (B, T, R).
+        allocation_gate: gᵃ, whether to write to a free slot, (B, T, H).
+        write_gate: gʷ, whether to write at all, (B, T, H).
+    """
+
+    memory: Any
+    usage: Any = ()
+    write_weights: Any = ()
+    read_weights: Any = ()
+    links: Any = ()
+    modes: Any = ()
+    free_gates: Any = ()
+    allocation_gate: Any = ()
+    write_gate: Any = ()
+
+
+def mask_trace(trace: Trace, state: Any, mask: Tensor) -> Trace:
+    """Returns the trace of a step with zeros for padded examples, but for the state."""
+
+    def masked(x: Any) -> Any:
+        return x if isinstance(x, tuple) else loop.choose(mask, x, ops.zeros_like(x))
+
+    unchanged = {
+        name: getattr(state, name)
+        for name in ("memory", "usage", "links")
+        if hasattr(state, name)
+    }
+    return Trace(*map(masked, trace))._replace(**unchanged)
 
 
 class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
@@ -43,16 +88,7 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
         r, … = access(ξ, …)
         y    = W_y [h; r]
 
-    Args:
-        cell: a Keras cell such as `keras.layers.LSTMCell(units)`, or a list of stacked
-            cells.
-        memory_slots: M, the number of slots.
-        word_width: W, the width of a slot.
-        read_heads: R, the number of read heads.
-        write_heads: H, the number of write heads.
-        output_units: V; None for the output [h; r], of width U + R W.
-        clip: the largest absolute value of the controller's output and state, and of y;
-            None for no limit.
+    The arguments are described in `DNCCell`.
     """
 
     float_inputs = ("inputs",)
@@ -128,27 +164,16 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
 
     @abc.abstractmethod
     def start(self, batch: Any) -> Any:
-        """Returns the initial state, a named tuple.
-
-        Args:
-            batch: B, an integer or a tensor.
-        """
+        """Returns the initial state of B examples, a named tuple."""
 
     @abc.abstractmethod
     def access(
         self, interface: Tensor, state: Any, mask: Tensor | None, traced: bool
     ) -> tuple[Any, Any]:
-        """Computes one step of the memory.
+        """Computes one step of the memory from ξ (B, ·), in the dtype of the memory.
 
-        Args:
-            interface: ξ, (B, ·), in the dtype of the memory.
-            state: the state from `start` or the previous step.
-            mask: booleans (B,). Examples with False must not write.
-            traced: whether to return the trace.
-
-        Returns:
-            The new state, in which only `cell` is still old, and the trace. With
-            `traced=False`, the trace may be `()`.
+        Examples with False in the mask (B,) must not write. Returns the new state, in
+        which only `cell` is still old, and the trace, or `()` unless `traced`.
         """
 
     @abc.abstractmethod
@@ -201,18 +226,9 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
     ) -> tuple[Any, Any]:
         """Computes a step without the output projection, as the body of a loop.
 
-        `read_out` then computes the outputs of many steps at once.
-
-        Args:
-            state: the state from `start` or the previous step.
-            now: a dict of x (B, D), in the compute dtype, and, optionally, `mask`:
-                booleans (B,), or None.
-            training: the training mode of the controller.
-            traced: whether to return the trace.
-
-        Returns:
-            The new state; and a pair of h (B, U) and r (B, R W), for `read_out`, with
-            the trace, or `()`.
+        `now` is a dict of x (B, D), in the compute dtype, and a `mask` (B,) or None.
+        Returns the new state, and a pair of h (B, U) and r (B, R W), of which
+        `read_out` computes the outputs of many steps, with the trace, or `()`.
         """
         mask = now.get("mask")
         options = {"training": training} if self.cell_takes_training else {}
@@ -236,15 +252,7 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
         return new, ((h, new.read), trace if traced else ())
 
     def sample(self, shape: tuple[Any, ...], training: bool | None) -> Tensor | None:
-        """Samples the dropout mask of h for all steps, before the loop.
-
-        Args:
-            shape: (B, T), or (B,) for one step.
-            training: whether to apply dropout.
-
-        Returns:
-            The factors (..., U) of h, or None without dropout.
-        """
+        """Samples the dropout mask of h for all steps, (B, T, U) or (B, U), or None."""
         return None
 
     def read_out(
@@ -268,11 +276,7 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
     def call(
         self, inputs: Tensor, states: list[Tensor], training: bool | None = None
     ) -> tuple[Tensor, list[Tensor]]:
-        """Computes one step for Keras' RNN; the first state is the last output.
-
-        Keras' RNN keeps the whole state in the compute dtype, which may be half
-        precision.
-        """
+        """Computes one step for Keras' RNN; the first state is the last output."""
         if training and self.has_dropout():
             raise ValueError(
                 f"Dropout in a {type(self).__name__}, or in its controller, must be "
@@ -323,11 +327,8 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
     def compute_output_spec(self, inputs: Tensor, states: Any, **options: Any) -> Any:
         batch = inputs.shape[0]
         output = keras.KerasTensor((batch, self.output_size), self.compute_dtype)
-        specs = self.state_specs()
-        flat = [
-            keras.KerasTensor((batch, math.prod(s)), self.compute_dtype)
-            for s, _ in specs
-        ]
+        widths = self.state_size[1:]
+        flat = [keras.KerasTensor((batch, n), self.compute_dtype) for n in widths]
         return output, [output, *flat]
 
     def save_own_variables(self, store: Any) -> None:
@@ -348,9 +349,8 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
 
     def _flat(self, state: Any) -> list[Tensor]:
         """Returns a state as tensors (B, ·) in the compute dtype, as in Keras' RNN."""
-        widths = [math.prod(shape) for shape, _ in self.state_specs()]
-        flat = [
-            ops.reshape(x, (-1, n))
-            for x, n in zip(keras.tree.flatten(tuple(state)), widths, strict=True)
+        flat, widths = keras.tree.flatten(tuple(state)), self.state_size[1:]
+        return [
+            ops.cast(ops.reshape(x, (-1, n)), self.compute_dtype)
+            for x, n in zip(flat, widths, strict=True)
         ]
-        return [ops.cast(x, self.compute_dtype) for x in flat]

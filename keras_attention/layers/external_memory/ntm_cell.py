@@ -15,8 +15,7 @@ from keras import ops
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.cells import initial_state
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.external_memory.memory_cell import MemoryCell
-from keras_attention.layers.external_memory.trace import Trace
+from keras_attention.layers.external_memory.memory_cell import MemoryCell, Trace
 from keras_attention.ops.memory import addressing
 from keras_attention.ops.sequence import loop
 

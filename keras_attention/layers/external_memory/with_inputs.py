@@ -7,11 +7,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.layers.base.serialization import export
+from keras_attention.layers.base.serialization import Configured, export
 
 
 @export
-class WithInputs(keras.layers.Layer):
+class WithInputs(Configured, keras.layers.Layer):
     """A cell whose output is followed by its inputs.
 
     As a controller, it gives the interface and the answers a linear path from the
@@ -39,13 +39,3 @@ class WithInputs(keras.layers.Layer):
 
     def get_initial_state(self, batch_size: Any = None) -> Any:
         return self.cell.get_initial_state(batch_size=batch_size)
-
-    def get_config(self) -> dict[str, Any]:
-        config = super().get_config()
-        cell = keras.saving.serialize_keras_object(self.cell)
-        return {**config, "cell": cell, "width": self.width}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> WithInputs:
-        cell = keras.saving.deserialize_keras_object(config["cell"])
-        return cls(**{**config, "cell": cell})

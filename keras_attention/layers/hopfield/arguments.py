@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
-import keras
 import numpy as np
 
 from keras_attention.layers.base.arguments import fraction, positive
+from keras_attention.layers.base.serialization import as_config
 from keras_attention.layers.multi_head.projections import check_scores
 
 NORMALIZERS = ("softmax", "softmax1", "sparsemax", "entmax15", "hardmax")
@@ -60,9 +60,10 @@ def check_sizes(
 
 def check_steps(steps: Any) -> int | None:
     """Returns the number of update steps, or None to iterate until convergence."""
-    whole = isinstance(steps, Integral) and not isinstance(steps, bool)
-    if steps is None or (whole and steps >= 1):
-        return None if steps is None else int(steps)
+    if steps is None:
+        return None
+    if isinstance(steps, Integral) and not isinstance(steps, bool) and int(steps) >= 1:
+        return int(steps)
     raise ValueError(
         "`update_steps` must be a whole number of at least 1, or None to iterate until "
         f"the states converge. Received: update_steps={steps!r}"
@@ -73,9 +74,9 @@ def check_beta(beta: Any, heads: int) -> float | list[float] | None:
     """Returns β as a number, a list with one number per head, or None."""
     if beta is None:
         return None
-    found = beta.tolist() if isinstance(beta, (np.ndarray, np.generic)) else beta
-    several = isinstance(found, (list, tuple))
-    each = list(found) if several else [found]
+    value = beta.tolist() if isinstance(beta, (np.ndarray, np.generic)) else beta
+    several = isinstance(value, (list, tuple))
+    each = [*value] if several else [value]
     if not all(_is_number(b) and b > 0 for b in each):
         raise ValueError(
             "`beta` must be a number above 0, or a list of one for each head. "
@@ -86,50 +87,37 @@ def check_beta(beta: Any, heads: int) -> float | list[float] | None:
             f"`beta` must hold a number for each head. Received: beta={beta!r}, "
             f"num_heads={heads}"
         )
-    return [float(b) for b in each] if several else float(found)
-
-
-def check_normalizer(normalizer: Any) -> str:
-    """Returns the name of the normalizer, or raises a ValueError."""
-    if not isinstance(normalizer, str) or normalizer not in NORMALIZERS:
-        raise ValueError(
-            f"`normalizer` must be one of {list(NORMALIZERS)}. "
-            f"Received: normalizer={normalizer!r}"
-        )
-    return normalizer
+    return [float(b) for b in each] if several else float(value)
 
 
 def check_projections(projections: Any) -> tuple[Any, dict[str, Any]]:
     """Returns the config of `projections`, and all arguments of the projections."""
     if isinstance(projections, bool):
         return projections, dict(PROJECTIONS)
-    given = projections if isinstance(projections, dict) else {"": projections}
-    unknown = sorted(given.keys() - PROJECTIONS.keys())
+    options = projections if isinstance(projections, dict) else {"": projections}
+    unknown = sorted(options.keys() - PROJECTIONS.keys())
     if unknown:
         raise ValueError(
             "`projections` must be True, False or a dict of arguments among "
             f"{list(PROJECTIONS)}. Received: projections={projections!r}"
         )
-    check_scores(given.get("query_key_normalization"), False, None, "softmax")
-    return {k: _config(v) for k, v in given.items()}, {**PROJECTIONS, **given}
+    check_scores(options.get("query_key_normalization"), False, None, "softmax")
+    return {k: as_config(v) for k, v in options.items()}, {**PROJECTIONS, **options}
 
 
 def refuse_projected(keywords: dict[str, Any]) -> None:
     """Raises a ValueError for keywords that belong in `projections`."""
-    found = {name: keywords[name] for name in PROJECTIONS if name in keywords}
-    if found:
+    wrong = {name: keywords[name] for name in PROJECTIONS if name in keywords}
+    if wrong:
         raise ValueError(
-            f"{' and '.join(f'`{name}`' for name in found)} must be given as "
-            f"`projections={found!r}`, to all projections. Received: "
-            + ", ".join(f"{name}={value!r}" for name, value in found.items())
+            f"{' and '.join(f'`{name}`' for name in wrong)} must be given as "
+            f"`projections={wrong!r}`, to all projections. Received: "
+            + ", ".join(f"{name}={value!r}" for name, value in wrong.items())
         )
 
 
 def check_static(query: Sequence, value: Sequence, key: Sequence) -> None:
-    """Checks the shapes of a call of a layer without projections.
-
-    All shapes must have rank 3, and query and key must have the same width.
-    """
+    """Checks the shapes of a call of a layer without projections."""
     for name, shape in (("value", value), ("key", key)):
         if len(shape) != 3:
             raise ValueError(
@@ -151,12 +139,3 @@ def check_static(query: Sequence, value: Sequence, key: Sequence) -> None:
 
 def _is_number(x: Any) -> bool:
     return isinstance(x, Real) and not isinstance(x, bool) and math.isfinite(x)
-
-
-def _config(value: Any) -> Any:
-    """Returns the config entry of an argument of a projection."""
-    if value is None or isinstance(value, (bool, int, str, dict)):
-        return value
-    if isinstance(value, (list, tuple)):
-        return list(value)
-    return keras.saving.serialize_keras_object(value)

@@ -14,7 +14,6 @@ import numpy as np
 from keras import ops
 
 from keras_attention.layers.base.recording import add
-from keras_attention.layers.hopfield.rest import MAX_STEPS
 from keras_attention.numerics import masks
 from keras_attention.ops.hopfield.energy import hopfield_energy, hopfield_update
 
@@ -50,16 +49,17 @@ def is_recording_energies() -> bool:
 
 
 def record(
-    layer: Any, states: Tensor, key: Tensor, mask: Tensor | None, is_causal: bool
+    layer: Any,
+    states: Tensor,
+    key: Tensor,
+    mask: Tensor | None,
+    is_causal: bool,
+    most: int,
 ) -> None:
-    """Adds the energies of a call to the active recording.
+    """Adds the energies of a call of a `Hopfield` to the active recording, if any.
 
-    Args:
-        layer: the `Hopfield`, for its path, β, normalizer, steps and tolerance.
-        states: the initial states, (B, T, H, E).
-        key: the stored patterns, (B, S, H, E).
-        mask: booleans that broadcast to (B, T, S) or (B, H, T, S), or None.
-        is_causal: whether state t may retrieve only patterns 0 … t.
+    The states are (B, T, H, E), the keys (B, S, H, E), before the first of at `most` so
+    many steps.
     """
     energies = _active.get()
     if energies is None:
@@ -72,12 +72,12 @@ def record(
         mask = causal if mask is None else ops.logical_and(mask, causal)
     beta = ops.convert_to_tensor(layer.betas[:, None].astype("float32"))  # (H, 1)
     options = {"beta": beta, "normalizer": layer.normalizer, "mask": mask}
-    found = [ops.convert_to_numpy(hopfield_energy(states, key, **options))]
-    for _ in range(layer.update_steps or MAX_STEPS):
+    steps = [ops.convert_to_numpy(hopfield_energy(states, key, **options))]
+    for _ in range(layer.update_steps or most):
         new = hopfield_update(states, key, **options)
         moved = ops.convert_to_numpy(ops.max(ops.norm(new - states, axis=-1)))
         states = new
-        found.append(ops.convert_to_numpy(hopfield_energy(states, key, **options)))
+        steps.append(ops.convert_to_numpy(hopfield_energy(states, key, **options)))
         if layer.update_steps is None and moved <= layer.tolerance:
             break
-    add(energies, layer.path, np.stack(found, axis=-1))  # (B, H, T, K + 1)
+    add(energies, layer.path, np.stack(steps, axis=-1))  # (B, H, T, K + 1)

@@ -26,32 +26,20 @@ ABSENT: dict[str, tuple] = {
 
 
 def checked(layer: Any) -> MultiHeadAttention:
-    """Returns `layer` as our `MultiHeadAttention` if a Hopfield layer can replace it.
-
-    Args:
-        layer: a `MultiHeadAttention` of this package or of Keras.
-
-    Raises:
-        ValueError: for another layer, or for options that a Hopfield layer lacks.
-    """
+    """Returns a layer that a Hopfield layer can replace as our `MultiHeadAttention`."""
     if isinstance(layer, keras.layers.MultiHeadAttention):
         layer = MultiHeadAttention.from_keras(layer)
     if type(layer) is not MultiHeadAttention:
         raise ValueError(
             f"`layer` must be a `MultiHeadAttention`. Received: layer={layer!r}"
         )
-    more = {
-        name: getattr(layer, name)
-        for name, allowed in ABSENT.items()
-        if getattr(layer, name) not in allowed
-    }
-    if layer.num_key_value_heads != layer.num_heads:
-        more["num_key_value_heads"] = layer.num_key_value_heads
-    if more:
+    allowed = {**ABSENT, "num_key_value_heads": (layer.num_heads,)}
+    options = {name: getattr(layer, name) for name in allowed}
+    wrong = [f"{n}={v!r}" for n, v in options.items() if v not in allowed[n]]
+    if wrong:
         raise ValueError(
             "`layer` must have no option that a Hopfield layer has not. "
-            "Received: layer with "
-            + ", ".join(f"{name}={value!r}" for name, value in more.items())
+            f"Received: layer with {', '.join(wrong)}"
         )
     return layer
 
@@ -106,8 +94,8 @@ def attention_of(layer: Any, **kwargs: Any) -> MultiHeadAttention:
         **{"dtype": layer.get_config()["dtype"], **named, **kwargs},
     )
     made.build(**layer.get_build_config()["shapes_dict"])
-    own = [ops.convert_to_numpy(weight.value) for weight in layer.projection_weights]
-    _assign(made.weights, own)
+    arrays = [ops.convert_to_numpy(w.value) for w in layer.projection_weights]
+    _assign(made.weights, arrays)
     if folds:
         for weight in made.query_dense.weights:  # (Dq, H, E) and (H, E)
             factor = ops.cast(sharpness[:, None], weight.dtype)
@@ -115,13 +103,13 @@ def attention_of(layer: Any, **kwargs: Any) -> MultiHeadAttention:
     return made
 
 
-def _assign(weights: list, given: list[np.ndarray]) -> None:
+def _assign(weights: list, arrays: list[np.ndarray]) -> None:
     shapes = [tuple(weight.shape) for weight in weights]
-    if [tuple(x.shape) for x in given] != shapes:
+    if [tuple(x.shape) for x in arrays] != shapes:
         raise ValueError(
             "`layer` must hold a kernel and a bias for each projection: take it over "
             "before `enable_lora` or `quantize`. Received: weights of shapes "
-            f"{[tuple(x.shape) for x in given]}, not {shapes}"
+            f"{[tuple(x.shape) for x in arrays]}, not {shapes}"
         )
-    for weight, value in zip(weights, given):
+    for weight, value in zip(weights, arrays):
         weight.assign(value)

@@ -6,6 +6,7 @@ width of a head's value, H heads, E width of a head.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,9 +14,11 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attention import kernels
 from keras_attention.layers.base.arguments import (
     clone_initializer,
     integers,
+    one_of,
     policy_of,
 )
 from keras_attention.layers.base.attention_layer import AttentionLayer, Prepared
@@ -33,15 +36,14 @@ from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.hopfield import energies, from_multi_head
 from keras_attention.layers.hopfield.arguments import (
+    NORMALIZERS,
     check_beta,
-    check_normalizer,
     check_projections,
     check_sizes,
     check_static,
     check_steps,
     refuse_projected,
 )
-from keras_attention.layers.hopfield.rest import check_training, iterate_until_rest
 from keras_attention.layers.multi_head.cache import check_fits, empty_cache
 from keras_attention.layers.multi_head.projections import (
     Projections,
@@ -58,6 +60,7 @@ from keras_attention.ops.attention import full_bias
 from keras_attention.ops.heads import attend_projected, hide_queries
 
 Tensor = Any
+MAX_STEPS = 100  # the limit for states that do not converge
 
 
 @export
@@ -171,7 +174,7 @@ class Hopfield(AttentionLayer):
         self.update_steps = check_steps(update_steps)
         self.beta = check_beta(beta, num_heads)
         self.trainable_beta = trainable_beta
-        self.normalizer = check_normalizer(normalizer)
+        self.normalizer = one_of("normalizer", normalizer, NORMALIZERS)
         self.projections, options = check_projections(projections)
         self._options = SimpleNamespace(
             use_bias=options["use_bias"],
@@ -254,30 +257,30 @@ class Hopfield(AttentionLayer):
         bias: Tensor | None = None,
     ) -> Any:
         key = value if key is None else key
-        given = Masks(query_mask, value_mask, key_mask, attention_mask)
-        query, given, bias, single = check_call(
-            query, value, key, given, self.num_heads, None, bias
+        masks = Masks(query_mask, value_mask, key_mask, attention_mask)
+        query, masks, bias, single = check_call(
+            query, value, key, masks, self.num_heads, None, bias
         )
         axes, project = tuple(range(1, len(query.shape) - 1)), self._projections
         heads = project.queries(query), project.keys(key), project.values(value)
         if len(query.shape) > 3:
             check_order(self, axes, use_causal_mask)
             heads = tuple(folding.fold(x, axes) for x in heads)  # (B, T, ·, ·)
-            given, bias = fold_masks(given, bias, query, key, axes)
+            masks, bias = fold_masks(masks, bias, query, key, axes)
         if bias is not None:
             bias = full_bias(bias, *heads[:2])
         recording = is_recording()
-        masked = any(mask is not None for mask in given)
+        masked = any(mask is not None for mask in masks)
         retrieved, weights = self._retrieve(
             heads,
-            merge_masks_of_heads(given) if masked else None,
+            merge_masks_of_heads(masks) if masked else None,
             return_attention_scores or recording is not None,
             training,
             use_causal_mask,
             bias,
         )
         output, weights = project.finish(
-            retrieved, weights, query, key, given.query, axes, single
+            retrieved, weights, query, key, masks.query, axes, single
         )
         if recording is not None:
             record(self.path, weights)
@@ -295,18 +298,12 @@ class Hopfield(AttentionLayer):
     ) -> tuple[Tensor, Tensor | None]:
         """Runs all steps; returns the heads' outputs (B, T, H, V) and last weights.
 
-        Args:
-            heads: states (B, T, H, E), stored keys (B, S, H, E) and values.
-            mask: booleans that broadcast to (B, H, T, S), or None.
-            return_weights: whether to return the weights.
-            training: whether to apply dropout.
-            causal: whether state t may attend only to patterns 0 … t.
-            bias: numbers that broadcast to (B, H, T, S), or None.
-            dropout_mask: the factors of the last weights (B, H, T, S), or None.
+        The heads are states (B, T, H, E), stored keys (B, S, H, E) and values. A mask,
+        a bias and the factors of the last weights broadcast to (B, H, T, S).
         """
         state, key, value = heads
         if bias is None and energies.is_recording_energies():
-            energies.record(self, state, key, mask, causal)
+            energies.record(self, state, key, mask, causal, MAX_STEPS)
         sharpness = self._sharpness(state.dtype)
         scale = self.key_dim**-0.5
         shared: dict[str, Any] = {"bias": bias, "is_causal": causal}
@@ -356,8 +353,8 @@ class Hopfield(AttentionLayer):
         shape = output_shape_of(self, query_shape, value_shape, key_shape)
         return shape if self.projections else (*shape[:-1], value_shape[-1])
 
-    def compute_output_spec(self, *given: Any, **options: Any) -> Any:
-        return output_spec(self, *given, **options)
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        return output_spec(self, *args, **kwargs)
 
     @property
     def betas(self) -> np.ndarray:
@@ -419,16 +416,16 @@ class Hopfield(AttentionLayer):
         return self._projections.output(retrieved, states), weights
 
     @classmethod
-    def from_multi_head(cls, layer: Any, **more: Any) -> Hopfield:
+    def from_multi_head(cls, layer: Any, **kwargs: Any) -> Hopfield:
         """Creates a Hopfield layer with the weights of an attention layer.
 
         Args:
             layer: a `MultiHeadAttention` of this package or of Keras. If it is built,
                 its weights are copied.
-            **more: further arguments, such as `update_steps=3`.
+            **kwargs: further arguments, such as `update_steps=3`.
 
         Returns:
-            A `Hopfield` with one update step, unless `more` changes it.
+            A `Hopfield` with one update step, unless `kwargs` changes it.
 
         Raises:
             ValueError: for another layer, or for an option that `Hopfield` lacks: fewer
@@ -447,7 +444,7 @@ class Hopfield(AttentionLayer):
         True
         """
         layer = from_multi_head.checked(layer)
-        made = cls(**{**from_multi_head.arguments_of(layer), **more})
+        made = cls(**{**from_multi_head.arguments_of(layer), **kwargs})
         from_multi_head.take_weights(made, layer)
         return made
 
@@ -489,8 +486,8 @@ class Hopfield(AttentionLayer):
     def _first_betas(self) -> np.ndarray:
         """Returns the initial β of each head, (H,) float64."""
         default = self.key_dim**-0.5 if self.projections else 1.0
-        given = default if self.beta is None else np.asarray(self.beta, "float64")
-        return np.broadcast_to(given, (self.num_heads,)).astype("float64")
+        betas = default if self.beta is None else np.asarray(self.beta, "float64")
+        return np.broadcast_to(betas, (self.num_heads,)).astype("float64")
 
     def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
         check_training(self.update_steps, training)
@@ -525,11 +522,9 @@ class Hopfield(AttentionLayer):
         return empty_cache(self, batch, length)
 
     def output_width(self, query_width: int, value_width: int) -> int:
-        return (
-            (self.output_shape or (query_width,))[-1]
-            if self.projections
-            else value_width
-        )
+        if not self.projections:
+            return value_width
+        return (self.output_shape or (query_width,))[-1]
 
     def weights_shape(self, batch: Any, queries: Any, keys: Any) -> tuple:
         return (batch, self.num_heads, queries, keys)
@@ -544,3 +539,34 @@ class Hopfield(AttentionLayer):
         else:
             sharpness = ops.convert_to_tensor(self._fixed.astype("float32"))
         return ops.cast(ops.expand_dims(sharpness, -1), dtype)
+
+
+def iterate_until_rest(
+    update: Callable[[Tensor], Tensor], state: Tensor, tolerance: float
+) -> Tensor:
+    """Updates states (B, T, H, E) until they converge; they have no gradient then."""
+
+    def goes_on(state: Tensor, moving: Tensor) -> Tensor:
+        return kernels.any_left(moving)
+
+    def step(state: Tensor, moving: Tensor) -> tuple[Tensor, Tensor]:
+        new = ops.stop_gradient(update(state))
+        change = ops.cast(new, "float32") - ops.cast(state, "float32")
+        far = ops.sum(change * change, -1, keepdims=True) > tolerance**2
+        # Converged states stay fixed while the rest of the batch still moves.
+        return ops.where(moving, new, state), ops.logical_and(moving, far)
+
+    state = ops.stop_gradient(state)
+    moving = ops.ones_like(ops.sum(state, -1, keepdims=True), dtype="bool")
+    start = state, moving
+    return ops.while_loop(goes_on, step, start, maximum_iterations=MAX_STEPS)[0]
+
+
+def check_training(update_steps: int | None, training: bool | None) -> None:
+    """Raises a ValueError for training with `update_steps=None`."""
+    if training and update_steps is None:
+        raise ValueError(
+            "`update_steps` must be a number while training, since iteration until "
+            "convergence has no gradient. Received: update_steps=None, "
+            f"training={training}"
+        )

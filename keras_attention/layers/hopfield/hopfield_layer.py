@@ -9,12 +9,10 @@ from typing import Any
 
 from keras import ops
 
+from keras_attention.layers.base.arguments import check_shape
 from keras_attention.layers.base.checked import check_usable
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.hopfield.trainable_patterns import (
-    TrainablePatterns,
-    check_rank,
-)
+from keras_attention.layers.hopfield.trainable_patterns import TrainablePatterns
 
 Tensor = Any
 
@@ -90,7 +88,7 @@ class HopfieldLayer(TrainablePatterns):
         HopfieldLayer.
     """
 
-    ranks = (2, 3)
+    forms = ("(batch, width)", "(batch, length, width)")
 
     def __init__(
         self,
@@ -112,7 +110,7 @@ class HopfieldLayer(TrainablePatterns):
         self.separate_values = separate_values
 
     def build(self, inputs_shape: Any) -> None:
-        shape = check_rank("inputs", inputs_shape, *self.ranks)
+        shape = check_shape("inputs", inputs_shape, *self.forms)
         self._patterns = self._add_patterns("patterns", shape[-1])
         self._values = self._patterns
         if self.separate_values:
@@ -165,6 +163,3 @@ class HopfieldLayer(TrainablePatterns):
         width = self.hopfield.compute_output_shape((1, None, shape[-1]), stored)[2:]
         weights = (shape[0], self.hopfield.num_heads, *shape[1:-1], self.num_patterns)
         return (*shape[:-1], *width), weights
-
-    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
-        return previous_mask

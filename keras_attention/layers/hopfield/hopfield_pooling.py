@@ -9,12 +9,10 @@ from typing import Any
 
 from keras import ops
 
+from keras_attention.layers.base.arguments import check_shape
 from keras_attention.layers.base.checked import check_usable
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.hopfield.trainable_patterns import (
-    TrainablePatterns,
-    check_rank,
-)
+from keras_attention.layers.hopfield.trainable_patterns import TrainablePatterns
 
 Tensor = Any
 
@@ -95,7 +93,7 @@ class HopfieldPooling(TrainablePatterns):
         super().__init__(num_patterns, shared, {"value_dim": value_dim}, **kwargs)
 
     def build(self, inputs_shape: Any) -> None:
-        shape = check_rank("inputs", inputs_shape, *self.ranks)
+        shape = check_shape("inputs", inputs_shape, *self.forms)
         self._queries = self._add_patterns("queries", shape[-1])
         self.hopfield.build((shape[0], self.num_patterns, shape[-1]), shape)
         self._close_build()

@@ -11,8 +11,12 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_attention.layers.base.arguments import pass_on_policies, positive
-from keras_attention.layers.base.checked import as_boolean
+from keras_attention.layers.base.arguments import (
+    check_shape,
+    pass_on_policies,
+    positive,
+)
+from keras_attention.layers.base.checked import as_boolean, call_arguments
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import Configured
 from keras_attention.layers.hopfield.arguments import refuse_projected
@@ -38,16 +42,11 @@ SHARED = (
 class TrainablePatterns(Configured, keras.layers.Layer, abc.ABC):
     """Abstract base class of layers that call a `Hopfield` with learned vectors.
 
-    Subclasses define `build`, `_retrieve` and `_shapes_of`.
-
-    Args:
-        num_patterns: the number of learned vectors.
-        shared: the values of the `Hopfield` arguments listed in `SHARED`.
-        more: a dict of further arguments of the `Hopfield` sublayer.
-        **kwargs: arguments of the layer.
+    Subclasses define `build`, `_retrieve` and `_shapes_of`. They pass the values of the
+    `Hopfield` arguments in `SHARED`, and a dict of the others.
     """
 
-    ranks: tuple[int, ...] = (3,)  # allowed ranks of the inputs
+    forms: tuple[str, ...] = ("(batch, length, width)",)  # of the inputs
 
     float_inputs = ("inputs", "memory")
 
@@ -55,14 +54,14 @@ class TrainablePatterns(Configured, keras.layers.Layer, abc.ABC):
         self,
         num_patterns: int,
         shared: tuple,
-        more: Config | None = None,
+        others: Config | None = None,
         **kwargs: Any,
     ) -> None:
         refuse_projected(kwargs)
         super().__init__(**kwargs)
         self.supports_masking = True
         self.num_patterns = positive("num_patterns", num_patterns)
-        arguments = {**dict(zip(SHARED, shared, strict=True)), **(more or {})}
+        arguments = {**dict(zip(SHARED, shared, strict=True)), **(others or {})}
         self._arguments = sorted(arguments)
         self.hopfield = Hopfield(**arguments, dtype=self.dtype_policy, name="hopfield")
         self._take_arguments()
@@ -80,7 +79,7 @@ class TrainablePatterns(Configured, keras.layers.Layer, abc.ABC):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
-        shape = check_rank("inputs", inputs.shape, *self.ranks)
+        shape = check_shape("inputs", inputs.shape, *self.forms)
         mask = masks.check("mask", as_boolean("mask", mask), shape[:-1])
         return_weights = return_attention_scores or is_recording()
         output, weights = self._retrieve(inputs, mask, return_weights, training)
@@ -88,25 +87,18 @@ class TrainablePatterns(Configured, keras.layers.Layer, abc.ABC):
             record(self.path, weights)
         return (output, weights) if return_attention_scores else output
 
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> Any:
-        shape = check_rank("inputs", inputs.shape, *self.ranks)
-        masks.check("mask", as_boolean("mask", mask), shape[:-1])
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        call = call_arguments(self, args, kwargs)
+        shape = check_shape("inputs", call["inputs"].shape, *self.forms)
+        masks.check("mask", as_boolean("mask", call.get("mask")), shape[:-1])
         output, weights = (
-            keras.KerasTensor(found, self.compute_dtype)
-            for found in self._shapes_of(shape)
+            keras.KerasTensor(s, self.compute_dtype) for s in self._shapes_of(shape)
         )
-        return (output, weights) if return_attention_scores else output
+        return (output, weights) if call.get("return_attention_scores") else output
 
     def get_config(self) -> Config:
         config = self.hopfield.get_config()
-        given = {name: config[name] for name in self._arguments}
-        return {**super().get_config(), **given}
+        return {**super().get_config(), **{n: config[n] for n in self._arguments}}
 
     @abc.abstractmethod
     def _retrieve(
@@ -141,16 +133,3 @@ class TrainablePatterns(Configured, keras.layers.Layer, abc.ABC):
             # TensorFlow ignores an assignment that does not change an attribute.
             layer.trainable = True
             layer.trainable = False
-
-
-def check_rank(name: str, shape: Any, *ranks: int) -> tuple:
-    """Returns a shape as a tuple, or raises a ValueError for a wrong rank."""
-    shape = tuple(shape)
-    if len(shape) not in ranks:
-        wanted = " or ".join(
-            {2: "(batch, width)", 3: "(batch, length, width)"}[rank] for rank in ranks
-        )
-        raise ValueError(
-            f"`{name}` must have shape {wanted}. Received: {name}.shape={shape}"
-        )
-    return shape

@@ -12,13 +12,10 @@ import keras
 from keras import ops
 
 from keras_attention.layers.base.arguments import natural, positive
-from keras_attention.layers.base.checked import check_ids, is_checkable
+from keras_attention.layers.base.checked import call_arguments, check_ids, is_checkable
 from keras_attention.layers.base.serialization import Configured, export
-from keras_attention.layers.memory_networks.context_vectors import (
-    bag,
-    shared,
-)
 from keras_attention.layers.memory_networks.memnn_parts import (
+    bag,
     block,
     context_vectors,
     found_blocks,
@@ -26,10 +23,9 @@ from keras_attention.layers.memory_networks.memnn_parts import (
     match_blocks,
     new_vectors,
     sentences,
+    shared,
 )
-from keras_attention.layers.memory_networks.sentence_encoder import (
-    normal,
-)
+from keras_attention.layers.memory_networks.sentence_encoder import normal
 from keras_attention.ops import ranking
 
 Tensor = Any
@@ -235,7 +231,7 @@ class FactFinder(Configured, keras.layers.Layer):
         x = ops.max(times, axis=1) + 1
         is_valid = times >= 0
         free, done = is_valid, ops.logical_not(ops.any(is_valid, axis=1))
-        facts, found = [], []
+        facts, chosen = [], []
         for hop in range(self.supports):
             query = self.embed(state)  # (B, D)
             # s_O of x and each memory, (B, M)
@@ -257,7 +253,7 @@ class FactFinder(Configured, keras.layers.Layer):
             facts.append(ranking.hide(score, shown))
             x = ops.take_along_axis(times, taken[:, None], axis=1)[:, 0]
             done = ops.logical_or(done, x <= 0)
-            found.append(ops.where(done, -1, taken))
+            chosen.append(ops.where(done, -1, taken))
             free = ops.logical_and(free, ops.arange(slots) != taken[:, None])
             if hop + 1 < self.supports:
                 sentence = sentences(memory, taken[:, None])[:, 0]
@@ -266,17 +262,12 @@ class FactFinder(Configured, keras.layers.Layer):
                     matches = self.match(memory, sentence, hop + 1, vectors)
                     records = records + matches
                     keys = self.embed(records)
-        return {"facts": ops.stack(facts, axis=1), "found": ops.stack(found, axis=1)}
+        return {"facts": ops.stack(facts, axis=1), "found": ops.stack(chosen, axis=1)}
 
-    def compute_output_spec(
-        self,
-        question: Tensor,
-        memory: Tensor,
-        supporting_facts: Tensor | None = None,
-        training: bool | None = None,
-        contexts: Tensor | None = None,
-    ) -> dict[str, keras.KerasTensor]:
-        self._check(supporting_facts)
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        call = call_arguments(self, args, kwargs)
+        question, memory = call["question"], call["memory"]
+        self._check(call.get("supporting_facts"))
         shape = (question.shape[0], self.supports)
         return {
             "facts": keras.KerasTensor((*shape, memory.shape[1]), self.compute_dtype),

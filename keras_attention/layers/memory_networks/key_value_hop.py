@@ -10,10 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.layers.base.arguments import (
-    positive,
-    resolve_normalizer,
-)
+from keras_attention.layers.base.arguments import positive, resolve_normalizer
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.checked import check_hop
 from keras_attention.layers.base.one_head_attention import OneHeadAttention
@@ -90,9 +87,7 @@ class KeyValueHop(OneHeadAttention):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if features is not None:
-            positive("features", features)
-        self.features = features
+        self.features = None if features is None else positive("features", features)
         self.normalizer = resolve_normalizer(normalizer)
         self._normalize = normalizers.get(self.normalizer)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)

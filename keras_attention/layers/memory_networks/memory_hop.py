@@ -10,10 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.layers.base.arguments import (
-    positive,
-    resolve_normalizer,
-)
+from keras_attention.layers.base.arguments import positive, resolve_normalizer
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.checked import check_hop
 from keras_attention.layers.base.one_head_attention import OneHeadAttention

@@ -74,9 +74,7 @@ class MemoryWriter(Configured, keras.layers.Layer):
         filled = ops.any(masks.padding(inputs), axis=-1)  # (B, M)
         count = ops.cumsum(ops.cast(filled, "int32"), axis=1)
         times = ops.where(filled, count, -1)
-        records = ops.concatenate(
-            [ops.expand_dims(times, -1), inputs], axis=-1
-        )  # (B, M, ·)
+        records = ops.concatenate([times[..., None], inputs], axis=-1)  # (B, M, ·)
         if self.nothing is None:
             return records
         blank = ops.zeros_like(records[:, :1])  # (B, 1, ·)

@@ -78,11 +78,7 @@ class Segmenter(Configured, keras.layers.Layer):
         self.vocabulary_size = positive("vocabulary_size", vocabulary_size)
         self.embedding_dim = positive("embedding_dim", embedding_dim)
         self.words = SentenceEncoder(
-            vocabulary_size,
-            embedding_dim,
-            "bag",
-            dtype=self.dtype_policy,
-            name="words",
+            vocabulary_size, embedding_dim, "bag", dtype=self.dtype_policy, name="words"
         )
         self.score = keras.layers.Dense(
             1,
@@ -104,9 +100,7 @@ class Segmenter(Configured, keras.layers.Layer):
         return keras.KerasTensor((inputs.shape[0], 1), self.compute_dtype)
 
     @staticmethod
-    def candidates(
-        segments: Iterable[Sequence[int]],
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def candidates(segments: Iterable[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
         """Returns all beginnings of segments, and whether they are whole.
 
         Args:
@@ -121,9 +115,7 @@ class Segmenter(Configured, keras.layers.Layer):
                 whole number of at least 1.
         """
         known = [np.asarray(segment) for segment in segments]
-        if not known or not all(
-            segment.ndim == 1 and len(segment) for segment in known
-        ):
+        if not known or not all(s.ndim == 1 and len(s) for s in known):
             raise ValueError(
                 "`segments` must be lists of one word or more. Received: segments="
                 f"{[segment.tolist() for segment in known][:5]}"
@@ -135,14 +127,13 @@ class Segmenter(Configured, keras.layers.Layer):
                     f"`{name}` must hold integers. Received: {name}={segment.tolist()}"
                 )
             check_ids(name, segment, 2**31, least=1)
-        known = [segment.astype("int32") for segment in known]
         longest = max(map(len, known))
         rows, labels = [], []
         for segment in known:
             for size in range(1, len(segment) + 1):
                 rows.append(np.pad(segment[:size], (0, longest - size)))
                 labels.append(1 if size == len(segment) else -1)
-        return np.stack(rows), np.array(labels, "int32")
+        return np.stack(rows).astype("int32"), np.array(labels, "int32")
 
     def segment(self, words: Any) -> list[np.ndarray]:
         """Reads a stream of words and ends a segment wherever seg(c) > 0.

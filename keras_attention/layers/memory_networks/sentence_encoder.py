@@ -11,9 +11,7 @@ import keras
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.layers.base.arguments import (
-    positive,
-)
+from keras_attention.layers.base.arguments import one_of, positive
 from keras_attention.layers.base.checked import check_ids
 from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.numerics import masks
@@ -85,16 +83,11 @@ class SentenceEncoder(Configured, keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if encoding not in ENCODINGS:
-            raise ValueError(
-                f"`encoding` must be one of {list(ENCODINGS)}. "
-                f"Received: encoding={encoding!r}"
-            )
         self.vocabulary_size = positive("vocabulary_size", vocabulary_size)
         self.embedding_dim = positive("embedding_dim", embedding_dim)
-        self.encoding = encoding
+        self.encoding = one_of("encoding", encoding, ENCODINGS)
         if sentence_length is not None:
-            positive("sentence_length", sentence_length)
+            sentence_length = positive("sentence_length", sentence_length)
         self.sentence_length = sentence_length
         self.embedding = keras.layers.ReversibleEmbedding(
             vocabulary_size,

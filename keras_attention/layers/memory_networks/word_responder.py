@@ -14,21 +14,16 @@ from keras import ops
 from keras_attention.layers.base.arguments import natural, positive
 from keras_attention.layers.base.checked import check_ids, is_checkable
 from keras_attention.layers.base.serialization import Configured, export
-from keras_attention.layers.memory_networks.context_vectors import (
-    bag,
-    is_number,
-)
 from keras_attention.layers.memory_networks.memnn_parts import (
+    bag,
     block,
     context_vectors,
     found_blocks,
     hidden_layer,
+    is_number,
     match_blocks,
     new_vectors,
     sentences,
-)
-from keras_attention.layers.memory_networks.sentence_encoder import (
-    SentenceEncoder,
 )
 from keras_attention.ops import ranking
 
@@ -111,9 +106,7 @@ class WordResponder(Configured, keras.layers.Layer):
         self.question = block(self, "question")
         self.found = found_blocks(self, supports)
         self.map = hidden_layer(self) if nonlinear else None
-        self.words = SentenceEncoder(
-            vocabulary_size, embedding_dim, "bag", dtype=self.dtype_policy, name="words"
-        )
+        self.words = block(self, "words", vocabulary_size)
         self.matches = match_blocks(self, 1 + len(self.found), vocabulary_size)
         parts = (self.question, *self.found, self.words, *self.matches)
         self.contexts = context_vectors(self, [part.name for part in parts])
@@ -181,13 +174,7 @@ class WordResponder(Configured, keras.layers.Layer):
             [scores, self._of_new_words(state, texts, contexts, vectors)], axis=1
         )
 
-    def compute_output_spec(
-        self,
-        question: Tensor,
-        memory: Tensor,
-        found: Tensor,
-        contexts: Tensor | None = None,
-    ) -> keras.KerasTensor:
+    def compute_output_spec(self, question: Tensor, *args: Any, **kwargs: Any) -> Any:
         shape = (question.shape[0], self.vocabulary_size + self.new_words)
         return keras.KerasTensor(shape, self.compute_dtype)
 
@@ -213,7 +200,5 @@ class WordResponder(Configured, keras.layers.Layer):
 
 def contains(features: Tensor, size: int) -> Tensor:
     """Returns which of 1 … size − 1 are in (B, ·): booleans (B, size); 0 is False."""
-    return ops.any(
-        ops.logical_and(is_number(features, size), ops.expand_dims(features, -1) != 0),
-        axis=1,
-    )
+    is_word = ops.expand_dims(features, -1) != 0
+    return ops.any(ops.logical_and(is_number(features, size), is_word), axis=1)

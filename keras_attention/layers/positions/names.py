@@ -1,7 +1,4 @@
-"""Positions by name.
-
-Shapes: B batch, T queries, S keys, H heads, E width of a head, D width.
-"""
+"""Positions by name."""
 
 from __future__ import annotations
 
@@ -22,15 +19,7 @@ NAMES: dict[str, type[Position]] = {
 
 
 def get(identifier: Any, dtype: Any = None) -> Position | None:
-    """Returns the position for a name, a config or an instance, or None for None.
-
-    Args:
-        identifier: "rotary", "alibi", "relative", a config, or a `Position`.
-        dtype: the dtype policy of a layer created from a name.
-
-    Raises:
-        ValueError: for an unknown name or an object that is not a `Position`.
-    """
+    """Returns the position for a name, a config, a `Position` or None."""
     if isinstance(identifier, dict):
         identifier = keras.saving.deserialize_keras_object(identifier)
     if identifier is None or isinstance(identifier, Position):

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
+from keras_attention.layers.base.arguments import check_shape
 from keras_attention.layers.base.serialization import Configured
 from keras_attention.numerics import masks
 from keras_attention.numerics.precision import to_float32
@@ -72,11 +73,8 @@ class ScoreBias(Position):
         self.check_same_size("num_heads", self.heads, heads)
 
     def build(self, scores_shape: Any) -> None:
-        if len(scores_shape) != 4:
-            raise ValueError(
-                "`scores` must have rank 4, (batch, heads, queries, keys). "
-                f"Received: scores.shape={tuple(scores_shape)}"
-            )
+        form = "(batch, heads, queries, keys)"
+        check_shape("scores", scores_shape, form, what="rank 4,")
         self.heads = scores_shape[1]
         self.build_heads()
         self.built = True

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.arguments import check_shape, positive
 from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.numerics import masks
 
@@ -103,8 +103,4 @@ class PositionEmbedding(Configured, keras.layers.Layer):
 
 
 def _check_rank(shape: Any) -> None:
-    if len(shape) != 3:
-        raise ValueError(
-            "`inputs` must have rank 3, (batch, length, width). "
-            f"Received: inputs.shape={tuple(shape)}"
-        )
+    check_shape("inputs", shape, "(batch, length, width)", what="rank 3,")

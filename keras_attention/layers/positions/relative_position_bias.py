@@ -84,6 +84,6 @@ class RelativePositionBias(ScoreBias):
             self.max_distance,
             self.bidirectional,
         )
-        found = self.embedding(bucket)  # (T, S, H)
-        last = len(found.shape) - 1  # torch's ONNX export accepts no negative source
-        return ops.moveaxis(found, last, last - 2)  # (H, T, S)
+        bias = self.embedding(bucket)  # (T, S, H)
+        last = len(bias.shape) - 1  # torch's ONNX export accepts no negative source
+        return ops.moveaxis(bias, last, last - 2)  # (H, T, S)

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.layers.base.arguments import above_one, number, positive
+from keras_attention.layers.base.arguments import check_shape, number, positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.positions.position import Position
 from keras_attention.numerics import masks
@@ -81,16 +81,14 @@ class RotaryEmbedding(Position):
             raise ValueError(
                 f'`scaling` must be "linear" or "yarn". Received: scaling={scaling!r}'
             )
-        if number("factor", factor) < 1:
-            raise ValueError(f"`factor` must be at least 1. Received: factor={factor}")
         if not 0 < number("slow", slow) < number("fast", fast):
             raise ValueError(
                 "`slow` must be positive and less than `fast`. "
                 f"Received: slow={slow}, fast={fast}"
             )
-        self.max_wavelength = above_one("max_wavelength", max_wavelength)
+        self.max_wavelength = number("max_wavelength", max_wavelength, above=1)
         self.scaling = scaling
-        self.factor = factor
+        self.factor = number("factor", factor, least=1)
         self.original_length = positive("original_length", original_length)
         self.fast = fast
         self.slow = slow
@@ -105,11 +103,8 @@ class RotaryEmbedding(Position):
         self.built = True
 
     def call(self, inputs: Tensor, start: Any = 0) -> Tensor:
-        if len(inputs.shape) not in (3, 4):
-            raise ValueError(
-                "`inputs` must have shape (batch, length, heads, width) or (batch, "
-                f"length, width). Received: inputs.shape={tuple(inputs.shape)}"
-            )
+        forms = "(batch, length, heads, width)", "(batch, length, width)"
+        check_shape("inputs", inputs.shape, *forms)
         if inputs.shape[-1] != 2 * len(self._rates):
             raise ValueError(
                 f"`inputs` must have width {2 * len(self._rates)} (last axis), for "

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.layers.base.arguments import above_one
+from keras_attention.layers.base.arguments import check_shape, number
 from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.numerics import masks
 from keras_attention.ops import positions
@@ -59,17 +59,13 @@ class SinePositionEncoding(Configured, keras.layers.Layer):
     def __init__(self, max_wavelength: float = 1e4, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.max_wavelength = above_one("max_wavelength", max_wavelength)
+        self.max_wavelength = number("max_wavelength", max_wavelength, above=1)
 
     def build(self, inputs_shape: Any) -> None:
         self.built = True
 
     def call(self, inputs: Tensor, start: Any = 0) -> Tensor:
-        if len(inputs.shape) != 3:
-            raise ValueError(
-                "`inputs` must have rank 3, (batch, length, width). "
-                f"Received: inputs.shape={tuple(inputs.shape)}"
-            )
+        check_shape("inputs", inputs.shape, "(batch, length, width)", what="rank 3,")
         position = masks.positions(ops.shape(inputs)[1], start)
         waves = positions.sinusoid(position, inputs.shape[-1], self.max_wavelength)
         waves = ops.cast(waves, self.compute_dtype)

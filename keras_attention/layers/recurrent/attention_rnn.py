@@ -1,42 +1,55 @@
 """A recurrent layer whose cell attends to a memory at every step.
 
-Shapes: B batch, T steps, S keys, D width of an input, U units of the cell, V width of a
-value, A width of the attentional vector.
+Shapes: B batch, T steps, S keys, H heads, D width of an input, U units of the cell, V
+width of a value, A width of the attentional vector.
 """
 
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
 from keras_attention.layers.base.adapter import as_attention
-from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.arguments import check_shape, one_of, positive
 from keras_attention.layers.base.cells import (
     as_cell,
+    check_states,
     initial_state,
+    last,
     output_of,
+    packed,
     sequence_dropout,
     state_widths,
     step_cell,
+    time_swapped,
     width_of,
 )
-from keras_attention.layers.base.packing import last, time_swapped
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import Configured, export
-from keras_attention.layers.recurrent.specs import output_spec
-from keras_attention.layers.recurrent.state import (
-    State,
-    StepOutput,
-    replace_state,
-)
 from keras_attention.numerics import masks
 from keras_attention.ops.sequence import loop
 
 Tensor = Any
 ORDERS = ("before", "after")
+
+
+class State(NamedTuple):
+    """The state between two steps of an `AttentionRNN`."""
+
+    cell: Any  # s, the state of the cell: a structure of (B, U)
+    feedback: Any  # with input feeding h̃ (B, A) or c (B, V), else `()`
+    attention: Any  # the state of each layer, `()` if it has none
+
+
+class StepOutput(NamedTuple):
+    """The output of one step of an `AttentionRNN`."""
+
+    output: Tensor  # the cell's output (B, U), or with input feeding h̃ (B, A)
+    context: Tensor  # c (B, V)
+    weights: Any  # α of each layer, (B, S) or (B, H, S); `()` if not requested
 
 
 @export
@@ -140,10 +153,7 @@ class AttentionRNN(Configured, keras.layers.Layer):
         super().__init__(**kwargs)
         self.supports_masking = True
         self.cell = as_cell(cell)
-        if order not in ORDERS:
-            raise ValueError(
-                f"`order` must be one of {list(ORDERS)}. Received: order={order!r}"
-            )
+        self.order = one_of("order", order, ORDERS)
         if input_feeding and order == "before":
             raise ValueError(
                 "`input_feeding` needs order='after': with order='before', the cell "
@@ -151,38 +161,37 @@ class AttentionRNN(Configured, keras.layers.Layer):
             )
         self.is_list = isinstance(attention, (list, tuple))
         self.attentions = attention_list(attention)
-        self.order = order
-        if attention_units is not None:
-            positive("attention_units", attention_units)
         self.attention_units = attention_units
         self.input_feeding = input_feeding
         self.return_sequences = return_sequences
         self.return_state = return_state
         self.combine = None
         if attention_units is not None:
-            more = {"use_bias": False, "dtype": self.dtype_policy, "name": "combine"}
-            self.combine = keras.layers.Dense(attention_units, "tanh", **more)
+            self.combine = keras.layers.Dense(
+                positive("attention_units", attention_units),
+                "tanh",
+                use_bias=False,
+                dtype=self.dtype_policy,
+                name="combine",
+            )
 
     def build(
-        self,
-        inputs_shape: Any,
-        memory_shape: Any,
-        key_shape: Any = None,
+        self, inputs_shape: Any, memory_shape: Any, key_shape: Any = None
     ) -> None:
         batch = inputs_shape[0]
-        query = (batch, 1, state_widths(self.cell)[0])
-        shapes = split_shapes(len(self.attentions), memory_shape, key_shape)
+        query = keras.KerasTensor((batch, 1, state_widths(self.cell)[0]))
+        memories = self._split_memory(_symbolic(memory_shape), _symbolic(key_shape))
         # Keras tracks and saves `attentions`, but not `protocol`.
-        found = [as_attention(one) for one in self.attentions]
-        self.protocol = SimpleNamespace(attentions=found)
+        attentions = [as_attention(layer) for layer in self.attentions]
+        self.protocol = SimpleNamespace(attentions=attentions)
         self.context_width = 0
-        for attention, (value, key) in zip(found, shapes):
-            check_memory(*map(keras.KerasTensor, (value, key)))
-            check_inputs(*map(keras.KerasTensor, (inputs_shape, value)))
-            attention.check_widths(*map(keras.KerasTensor, (query, value, key)))
+        for attention, (value, key, _) in zip(attentions, memories):
+            check_inputs(keras.KerasTensor(inputs_shape), value)
+            attention.check_widths(query, value, key)
             if not attention.built:
-                attention.build(query, value, key)
-            self.context_width += attention.output_width(query[-1], value[-1])
+                attention.build(query.shape, value.shape, key.shape)
+            width = attention.output_width(query.shape[-1], value.shape[-1])
+            self.context_width += width
         units = width_of(self.cell)
         width = inputs_shape[-1]
         if self.order == "before":
@@ -276,8 +285,8 @@ class AttentionRNN(Configured, keras.layers.Layer):
 
     def record_weights(self, weights: tuple) -> None:
         """Records the weights of each attention layer, (B, T, S) or (B, H, T, S)."""
-        for one, array in zip(self.attentions, weights):
-            record(f"{self.path}/{one.name}" if self.is_list else self.path, array)
+        for layer, array in zip(self.attentions, weights):
+            record(f"{self.path}/{layer.name}" if self.is_list else self.path, array)
 
     def prepare(self, memory: Any, key: Any = None, mask: Any = None) -> tuple:
         """Projects the keys of the memory once, for all steps; see `Attention.prepare`.
@@ -290,55 +299,40 @@ class AttentionRNN(Configured, keras.layers.Layer):
         Returns:
             The prepared memories of all attention layers, for `step`.
         """
-        memories = self._split_memory(memory, key, mask)
-        return tuple(
-            [
-                one.prepare(*given)
-                for one, given in zip(self.protocol.attentions, memories)
-            ]
-        )
+        memories = zip(self.protocol.attentions, self._split_memory(memory, key, mask))
+        return tuple([attention.prepare(*memory) for attention, memory in memories])
 
-    def _split_memory(self, memory: Any, key: Any, mask: Any) -> list[tuple]:
-        """Returns a list with the value, key and mask of each attention layer.
-
-        Args:
-            memory: (B, S, V), or a list.
-            key: (B, S, ·), a list, or None to use `memory`.
-            mask: booleans (B, S), a list, or None.
-
-        Raises:
-            ValueError: if a list does not have an entry for each attention layer, or
-                values, keys and masks do not fit each other.
-        """
+    def _split_memory(self, memory: Any, key: Any, mask: Any = None) -> list[tuple]:
+        """Returns the value, key and mask of each attention layer, after checks."""
         count = len(self.attentions)
-        given = {"memory": memory, "key": memory if key is None else key}
-        given["memory_mask"] = mask
+        arguments = {"memory": memory, "key": memory if key is None else key}
+        arguments["memory_mask"] = mask
         lists = []
-        for name, one in given.items():
-            if not isinstance(one, (list, tuple)):
-                lists.append([one] * count)
-            elif len(one) == count:
-                lists.append(list(one))
+        for name, argument in arguments.items():
+            if not isinstance(argument, (list, tuple)):
+                lists.append([argument] * count)
+            elif len(argument) == count:
+                lists.append(list(argument))
             else:
                 raise ValueError(
                     f"`{name}` must be one tensor, or a list of one for each "
-                    f"attention: there are {count}. Received: {len(one)}"
+                    f"attention: there are {count}. Received: {len(argument)}"
                 )
-        parts = list(zip(*lists))
-        for value, key, one in parts:
+        memories = list(zip(*lists))
+        for value, key, mask in memories:
             if len(value.shape) != 3 or 0 in value.shape[1:2] or value is not key:
                 check_memory(value, key)
-            if one is not None and tuple(one.shape) != tuple(value.shape[:2]):
-                masks.check("memory_mask", one, tuple(value.shape[:2]))
-        return parts
+            if mask is not None and tuple(mask.shape) != tuple(value.shape[:2]):
+                masks.check("memory_mask", mask, tuple(value.shape[:2]))
+        return memories
 
-    def start(self, prepared: tuple, batch: Any, given: Any = None) -> State:
+    def start(self, prepared: tuple, batch: Any, initial: Any = None) -> State:
         """Returns the initial state.
 
         Args:
             prepared: the result of `prepare`.
             batch: B, an integer or a tensor.
-            given: the states of the cell, or the whole state returned with
+            initial: the states of the cell, or the whole state returned with
                 `return_state`, as a list of tensors; None for zeros.
         """
         feedback: Any = ()
@@ -346,12 +340,12 @@ class AttentionRNN(Configured, keras.layers.Layer):
             width = self.attention_units or self.context_width
             feedback = ops.zeros((batch, width), self.compute_dtype)
         attention = [
-            one.initial_state(memory)
-            for one, memory in zip(self.protocol.attentions, prepared)
+            layer.initial_state(memory)
+            for layer, memory in zip(self.protocol.attentions, prepared)
         ]
         cell = initial_state(self.cell, batch, self.compute_dtype)
         state = State(cell, feedback, tuple(attention))
-        return state if given is None else replace_state(self.cell, state, given)
+        return state if initial is None else replace_state(self.cell, state, initial)
 
     def sample(
         self, prepared: tuple, shape: tuple[Any, Any], training: bool | None
@@ -367,13 +361,13 @@ class AttentionRNN(Configured, keras.layers.Layer):
             A tuple with a structure of tensors (B, T, ·) for each attention layer, or
             `()` for a layer that is not random. None if no layer is random.
         """
-        found = [
-            one.sample((*shape, ops.shape(memory.value)[1]), training)
-            for one, memory in zip(self.protocol.attentions, prepared)
+        random = [
+            layer.sample((*shape, ops.shape(memory.value)[1]), training)
+            for layer, memory in zip(self.protocol.attentions, prepared)
         ]
-        if all(samples is None for samples in found):
+        if all(samples is None for samples in random):
             return None
-        return tuple([() if samples is None else samples for samples in found])
+        return tuple([() if samples is None else samples for samples in random])
 
     def step(
         self,
@@ -420,13 +414,13 @@ class AttentionRNN(Configured, keras.layers.Layer):
                 feedback = output = ops.cast(output, self.compute_dtype)
         return State(cell, feedback, new), StepOutput(output, context, weights)
 
-    def read_out(self, found: StepOutput) -> Tensor:
+    def read_out(self, step: StepOutput) -> Tensor:
         """Returns [s; c] (..., U + V) or h̃ (..., A) from the result of `step`."""
         if self.combine is None:
-            return ops.concatenate([found.output, found.context], axis=-1)
+            return ops.concatenate([step.output, step.context], axis=-1)
         if self.input_feeding:
-            return found.output
-        return self.combine(ops.concatenate([found.context, found.output], axis=-1))
+            return step.output
+        return self.combine(ops.concatenate([step.context, step.output], axis=-1))
 
     def compute_output_spec(
         self,
@@ -437,7 +431,35 @@ class AttentionRNN(Configured, keras.layers.Layer):
         return_attention_scores: bool = False,
         **arguments: Any,
     ) -> Any:
-        return output_spec(self, inputs, memory, key, return_attention_scores)
+        form = "(batch, steps, width)"
+        check_shape("inputs", inputs.shape, form, known_width=True)
+        values = [value for value, _, _ in self._split_memory(memory, key)]
+        layers = [*zip(map(as_attention, self.attentions), values)]
+        query_width, dtype = state_widths(self.cell)[0], self.compute_dtype
+        context_width = sum(
+            layer.output_width(query_width, value.shape[-1]) for layer, value in layers
+        )
+        batch, steps = inputs.shape[:2]
+        width = self.attention_units or width_of(self.cell) + context_width
+        shape = (batch, steps, width) if self.return_sequences else (batch, width)
+        returned: list[Any] = [keras.KerasTensor(shape, dtype)]
+        if self.return_state:
+            widths = state_widths(self.cell, True)
+            if self.input_feeding:
+                widths.append(self.attention_units or context_width)
+            returned += [keras.KerasTensor((batch, n), dtype) for n in widths]
+            for layer, value in layers:
+                shapes = layer.state_shapes(tuple(value.shape[:2]))
+                returned += [keras.KerasTensor(s, "float32") for s in shapes]
+        if return_attention_scores:
+            weights = [
+                keras.KerasTensor(
+                    layer.weights_shape(batch, steps, value.shape[1]), dtype
+                )
+                for layer, value in layers
+            ]
+            returned.append(weights if self.is_list else weights[0])
+        return tuple(returned) if len(returned) > 1 else returned[0]
 
     @property
     def attention(self) -> Any:
@@ -460,25 +482,37 @@ def hide_steps(mask: Tensor, output: Tensor, weights: tuple) -> tuple[Tensor, tu
 
 
 def attention_list(attention: Any) -> list[Any]:
-    """Returns one or several attention layers as a list.
-
-    Raises:
-        ValueError: if the list is empty, or an entry is not an attention layer.
-    """
-    found = list(attention) if isinstance(attention, (list, tuple)) else [attention]
-    for one in found or [attention]:
-        as_attention(one, "attention")
-    return found
+    """Returns one or several attention layers as a list, which must not be empty."""
+    layers = list(attention) if isinstance(attention, (list, tuple)) else [attention]
+    for layer in layers or [attention]:
+        as_attention(layer, "attention")
+    return layers
 
 
-def split_shapes(count: int, memory: Any, key: Any) -> list[tuple]:
-    """Returns the shapes of the value and key of each layer; see `split_memory`."""
-    key = memory if key is None else key
-    both = [
-        list(given) if isinstance(given[0], (list, tuple)) else [given] * count
-        for given in (memory, key)
-    ]
-    return [(tuple(value), tuple(key)) for value, key in zip(*both, strict=True)]
+def replace_state(cell: Any, state: State, initial: Any) -> State:
+    """Returns `state` with the tensors of `initial`, a cell's state or a whole one."""
+    flat = keras.tree.flatten(initial)
+    count, whole = len(keras.tree.flatten(state.cell)), tuple(state)
+    if len(flat) not in (count, len(keras.tree.flatten(whole))):
+        raise ValueError(
+            f"`initial_state` must hold the {count} state(s) of the cell, of widths "
+            f"{state_widths(cell, True)}, or the {len(keras.tree.flatten(whole))} "
+            "tensors that `return_state` returns. Received: "
+            f"{len(flat)} tensor(s) of shapes {[tuple(x.shape) for x in flat]}"
+        )
+    old = state.cell if len(flat) == count else whole
+    check_states(flat, [tuple(x.shape) for x in keras.tree.flatten(old)])
+    new = packed(old, flat)
+    return State(*new) if old is whole else state._replace(cell=new)
+
+
+def _symbolic(shape: Any) -> Any:
+    """Returns symbolic tensors for a shape, a list of shapes or None."""
+    if shape is None:
+        return None
+    if isinstance(shape[0], (list, tuple)):
+        return [keras.KerasTensor(tuple(s)) for s in shape]
+    return keras.KerasTensor(tuple(shape))
 
 
 def attend_each(
@@ -490,17 +524,9 @@ def attend_each(
     return_weights: bool,
     dtype: str,
 ) -> tuple[Tensor, tuple, tuple]:
-    """Calls each attention layer; returns c of all layers, and their α and states.
+    """Calls each attention layer with queries (B, U) or (B, T, U).
 
-    Args:
-        attentions: the attention layers, as returned by `as_attention`.
-        query: the queries, (B, U) or (B, T, U).
-        states: the states of the attention layers.
-        prepared: the prepared memories.
-        random: the results of `sample`, with `()` for layers that are not random; or
-            None.
-        return_weights: whether to return α. If False, `()` is returned instead.
-        dtype: the dtype of c and α, the compute dtype of the outer layer.
+    Returns c of all layers, the α of each, in this dtype, or `()`, and their states.
     """
     contexts, weights, new = [], [], []
     for n, attention in enumerate(attentions):
@@ -522,11 +548,7 @@ def attend_each(
 
 def check_inputs(inputs: Tensor, memory: Tensor) -> None:
     """Raises a ValueError unless inputs and memory are (B, T, D) and (B, S, V)."""
-    if len(inputs.shape) != 3:
-        raise ValueError(
-            "`inputs` must have shape (batch, steps, width). "
-            f"Received: inputs.shape={tuple(inputs.shape)}"
-        )
+    check_shape("inputs", inputs.shape, "(batch, steps, width)")
     batches = inputs.shape[0], memory.shape[0]
     if None not in batches and batches[0] != batches[1]:
         raise ValueError(
@@ -538,11 +560,7 @@ def check_inputs(inputs: Tensor, memory: Tensor) -> None:
 def check_memory(value: Tensor, key: Tensor) -> None:
     """Raises a ValueError unless memory and keys are (B, S, V) and (B, S, ·)."""
     for name, tensor in (("memory", value), ("key", key)):
-        if len(tensor.shape) != 3:
-            raise ValueError(
-                f"`{name}` must have shape (batch, length, width). "
-                f"Received: {name}.shape={tuple(tensor.shape)}"
-            )
+        check_shape(name, tensor.shape, "(batch, length, width)")
     if None not in (key.shape[1], value.shape[1]) and key.shape[1] != value.shape[1]:
         raise ValueError(
             "`key` and `memory` must have the same length (axis 1). Received: "

@@ -12,10 +12,9 @@ import keras
 from keras import ops
 
 from keras_attention.layers.base import sampling
-from keras_attention.layers.base.arguments import fraction, number
-from keras_attention.layers.base.cells import sequence_dropout, width_of
+from keras_attention.layers.base.arguments import check_shape, fraction, number, one_of
+from keras_attention.layers.base.cells import sequence_dropout, time_swapped, width_of
 from keras_attention.layers.base.checked import check_ids
-from keras_attention.layers.base.packing import time_swapped
 from keras_attention.layers.base.recording import is_recording
 from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.layers.recurrent.attention_rnn import AttentionRNN
@@ -116,17 +115,12 @@ class ScheduledSampling(Configured, keras.layers.Layer):
                 "`sampling_probability` must be from 0 to 1. "
                 f"Received: sampling_probability={sampling_probability}"
             )
-        if choice not in CHOICES:
-            raise ValueError(
-                f"`choice` must be one of {CHOICES}. Received: choice={choice!r}"
-            )
-        fraction("dropout", dropout)
         self.decoder = decoder
         self.embedding = embedding
         self.logits = logits
         self.sampling_probability = sampling_probability
-        self.choice = choice
-        self.dropout = dropout
+        self.choice = one_of("choice", choice, CHOICES)
+        self.dropout = fraction("dropout", dropout)
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
 
@@ -139,8 +133,7 @@ class ScheduledSampling(Configured, keras.layers.Layer):
         if not self.decoder.built:
             self.decoder.build(words, memory_shape, key_shape)
         if not self.logits.built:
-            width = output_width(self.decoder)
-            self.logits.build((*target_shape, width))
+            self.logits.build((*target_shape, output_width(self.decoder)))
         self.probability = self.add_weight(
             name="sampling_probability",
             shape=(),
@@ -184,17 +177,12 @@ class ScheduledSampling(Configured, keras.layers.Layer):
                 time_swapped({"word": target, **samples}),
             )
         if is_recording():  # (T, B, S) to (B, T, S), (T, B, H, S) to (B, H, T, S)
-            self.decoder.record_weights(
-                tuple([ops.moveaxis(one, 0, -2) for one in weights])
-            )
+            weights = tuple([ops.moveaxis(alpha, 0, -2) for alpha in weights])
+            self.decoder.record_weights(weights)
         return time_swapped(logits)  # (B, T, V)
 
     def compute_output_spec(self, target: Tensor, memory: Any, **arguments: Any) -> Any:
-        if len(target.shape) != 2:
-            raise ValueError(
-                "`target` must have shape (batch, words). "
-                f"Received: target.shape={tuple(target.shape)}"
-            )
+        check_shape("target", target.shape, "(batch, words)")
         shape = (*target.shape, output_width(self.decoder))
         shape = self.logits.compute_output_shape(shape)
         return keras.KerasTensor(shape, self.logits.compute_dtype)
@@ -211,18 +199,15 @@ class ScheduledSampling(Configured, keras.layers.Layer):
             return sampling.uniform(shape, self.seed_generator)
 
         def dropout_mask(width: int) -> Tensor:
+            generator = self.seed_generator, self.seed
             return sampling.dropout_mask(
-                (*shape, width),
-                self.dropout,
-                self.compute_dtype,
-                self.seed_generator,
-                self.seed,
+                (*shape, width), self.dropout, self.compute_dtype, *generator
             )
 
-        own = uniforms() < ops.cast(self.probability, "float32")
+        replaced = uniforms() < ops.cast(self.probability, "float32")
         # The first word, the start token, is never replaced.
-        own = ops.logical_and(own, ops.arange(shape[1]) > 0)  # (B, T)
-        samples = {"own": own}
+        replaced = ops.logical_and(replaced, ops.arange(shape[1]) > 0)  # (B, T)
+        samples = {"replaced": replaced}
         attention = self.decoder.sample(prepared, shape, True)
         if attention is not None:
             samples["attention"] = attention
@@ -238,14 +223,14 @@ class ScheduledSampling(Configured, keras.layers.Layer):
         self, carried: tuple[Any, Tensor], now: dict[str, Any], prepared: tuple
     ) -> tuple[Any, tuple[Tensor, tuple]]:
         state, written = carried
-        word = ops.where(now["own"], written, now["word"])  # (B,)
+        word = ops.where(now["replaced"], written, now["word"])  # (B,)
         read = ops.cast(self.embedding(word), self.compute_dtype)  # (B, D)
         read = read * now["read"] if self.dropout else read
         random = now.get("attention")
-        state, found = self.decoder.step(
+        state, output = self.decoder.step(
             read, state, prepared, random, True, is_recording()
         )
-        hidden = self.decoder.read_out(found)
+        hidden = self.decoder.read_out(output)
         hidden = hidden * now["written"] if self.dropout else hidden
         logits = self.logits(hidden)  # (B, V)
         if self.choice == "sample":
@@ -253,7 +238,7 @@ class ScheduledSampling(Configured, keras.layers.Layer):
             written = decoding.draw(ops.stop_gradient(chances), now["uniform"])
         else:
             written = ops.argmax(logits, axis=-1)
-        return (state, ops.cast(written, word.dtype)), (logits, found.weights)
+        return (state, ops.cast(written, word.dtype)), (logits, output.weights)
 
 
 def check_decoder(decoder: Any) -> None:

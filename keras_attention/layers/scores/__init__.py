@@ -8,8 +8,7 @@ from keras_attention.layers.scores.general_score import GeneralScore
 from keras_attention.layers.scores.location_score import LocationScore
 from keras_attention.layers.scores.names import get
 from keras_attention.layers.scores.rbf_score import RBFScore
-from keras_attention.layers.scores.score import Score
-from keras_attention.layers.scores.weights import dense
+from keras_attention.layers.scores.score import Score, dense
 
 __all__ = [
     "AdditiveScore",

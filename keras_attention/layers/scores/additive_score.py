@@ -13,11 +13,7 @@ from keras import ops
 from keras_attention import kernels
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.scores.score import Score
-from keras_attention.layers.scores.weights import (
-    dense,
-    scale_vector,
-)
+from keras_attention.layers.scores.score import Score, dense, scale_vector
 from keras_attention.numerics.precision import HALF, to_float32
 from keras_attention.ops import scores
 

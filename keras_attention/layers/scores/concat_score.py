@@ -12,8 +12,7 @@ from keras import ops
 
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.scores.score import Score
-from keras_attention.layers.scores.weights import scale_vector
+from keras_attention.layers.scores.score import Score, scale_vector
 from keras_attention.ops import scores
 
 Tensor = Any

@@ -1,7 +1,4 @@
-"""The cosine as a score.
-
-Shapes: B batch, T queries, S keys, Dq and Dk widths, U units.
-"""
+"""The cosine as a score."""
 
 from __future__ import annotations
 

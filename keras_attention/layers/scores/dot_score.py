@@ -1,7 +1,4 @@
-"""The dot product as a score, scaled or not.
-
-Shapes: B batch, T queries, S keys, Dq and Dk widths, U units.
-"""
+"""The dot product as a score, scaled or not."""
 
 from __future__ import annotations
 

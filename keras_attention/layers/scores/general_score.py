@@ -10,8 +10,7 @@ from typing import Any
 import keras
 
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.scores.score import Score
-from keras_attention.layers.scores.weights import dense
+from keras_attention.layers.scores.score import Score, dense
 from keras_attention.ops import scores
 
 Tensor = Any

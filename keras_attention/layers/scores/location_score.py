@@ -12,8 +12,7 @@ from keras import ops
 
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.scores.score import Score
-from keras_attention.layers.scores.weights import dense
+from keras_attention.layers.scores.score import Score, dense
 
 Tensor = Any
 
@@ -51,10 +50,7 @@ class LocationScore(Score):
     widths_may_differ = True
 
     def __init__(
-        self,
-        max_length: int,
-        kernel_initializer: Any = "glorot_uniform",
-        **kwargs: Any,
+        self, max_length: int, kernel_initializer: Any = "glorot_uniform", **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self.max_length = positive("max_length", max_length)

@@ -1,7 +1,4 @@
-"""Scores by name.
-
-Shapes: B batch, T queries, S keys, Dq and Dk widths, U units.
-"""
+"""Scores by name."""
 
 from __future__ import annotations
 
@@ -31,21 +28,11 @@ SIZED = {  # what to write for a score that has no name, because it needs a size
 
 
 def get(identifier: Any, dtype: Any = None) -> Score:
-    """Returns the score for a name, a config or a `Score` instance.
-
-    Args:
-        identifier: "dot", "scaled_dot", "cosine", "rbf" or "general"; a `Score`; or
-            the config of a `Score` from `keras.saving.serialize_keras_object`.
-        dtype: the dtype policy of a score created from a name.
-
-    Raises:
-        ValueError: if no score has this name.
-    """
-    if isinstance(identifier, Score):
-        return identifier
+    """Returns the score for a name, a config or a `Score`, or raises a ValueError."""
     if isinstance(identifier, dict):
         identifier = keras.saving.deserialize_keras_object(identifier)
-        return get(identifier)
+    if isinstance(identifier, Score):
+        return identifier
     if isinstance(identifier, str) and identifier in NAMED:
         cls, arguments = NAMED[identifier]
         return cls(**arguments, dtype=dtype, name="score")

@@ -9,7 +9,9 @@ import abc
 from typing import Any, ClassVar
 
 import keras
+from keras import ops
 
+from keras_attention.layers.base.arguments import clone_initializer
 from keras_attention.layers.base.serialization import Configured
 from keras_attention.ops import scores
 
@@ -64,13 +66,9 @@ class Score(Configured, keras.layers.Layer, abc.ABC):
         return key
 
     def precompute_key(self, key: Tensor) -> Any:
-        """Prepares keys for many calls of `compare` with one query each.
+        """Prepares projected keys (B, S, ·) for many calls of `compare` with one query.
 
-        Args:
-            key: projected keys (B, S, ·).
-
-        Returns:
-            The keys, or a structure of tensors (B, S, ...).
+        The result is a structure of tensors (B, S, ...).
         """
         return key
 
@@ -82,3 +80,29 @@ class Score(Configured, keras.layers.Layer, abc.ABC):
             query: the result of `project_query`, (B, T, ·).
             key: the result of `project_key` or `precompute_key`.
         """
+
+
+def dense(
+    layer: Any, units: int, name: str, bias: bool = False, activation: Any = None
+) -> keras.layers.Dense:
+    """Returns a Dense layer with the kernel initializer of `layer`."""
+    return keras.layers.Dense(
+        units,
+        activation,
+        use_bias=bias,
+        kernel_initializer=clone_initializer(layer.kernel_initializer),
+        dtype=layer.dtype_policy,
+        name=name,
+    )
+
+
+def scale_vector(layer: Any) -> Any:
+    """Creates v, a vector of width U, initialized like a kernel (U, 1)."""
+    initializer = clone_initializer(layer.kernel_initializer)
+    return layer.add_weight(
+        name="scale",
+        shape=(layer.units,),
+        initializer=lambda shape, dtype: ops.reshape(
+            initializer((*shape, 1), dtype=dtype), shape
+        ),
+    )

@@ -70,13 +70,8 @@ class AdaptiveHalting(Configured, keras.layers.Layer):
                 "`threshold` must be above 0 and at most 1. "
                 f"Received: threshold={threshold}"
             )
-        if number("ponder_weight", ponder_weight) < 0:
-            raise ValueError(
-                "`ponder_weight` must be at least 0. "
-                f"Received: ponder_weight={ponder_weight}"
-            )
         self.threshold = threshold
-        self.ponder_weight = ponder_weight
+        self.ponder_weight = number("ponder_weight", ponder_weight, least=0)
         self.initial_bias = number("initial_bias", initial_bias)
         self._dense = keras.layers.Dense(
             1,
@@ -112,15 +107,7 @@ class AdaptiveHalting(Configured, keras.layers.Layer):
 
 
 def get(identifier: Any, dtype: Any = None) -> AdaptiveHalting | None:
-    """Returns the layer that `halting` names.
-
-    Args:
-        identifier: "adaptive", an `AdaptiveHalting`, its config, or None.
-        dtype: the dtype policy of the layer that "adaptive" names.
-
-    Raises:
-        ValueError: if it is none of these.
-    """
+    """Returns the layer that `halting` names: a layer, its config, a name or None."""
     if isinstance(identifier, dict):
         identifier = keras.saving.deserialize_keras_object(identifier)
     if identifier == "adaptive":

@@ -25,12 +25,7 @@ def is_layer(attention: Any) -> bool:
 
 
 def check_num_heads(num_heads: Any, attention: Any) -> int | None:
-    """Returns the checked `num_heads` of a block, None if `attention` is a layer.
-
-    Raises:
-        ValueError: if `num_heads` is given although `attention` is a layer, or missing
-            although `attention` is not a layer.
-    """
+    """Returns the checked `num_heads` of a block, None if `attention` is a layer."""
     if is_layer(attention):
         as_attention(attention)
         if num_heads is not None:
@@ -49,15 +44,7 @@ def check_num_heads(num_heads: Any, attention: Any) -> int | None:
 
 
 def check_arguments(name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
-    """Returns arguments of multi-head attention in the form of a config.
-
-    Args:
-        name: the name of the block's argument, for the error message.
-        arguments: a dict, or None for no arguments.
-
-    Raises:
-        ValueError: for arguments that multi-head attention does not have.
-    """
+    """Returns the arguments of multi-head attention, checked, as a config."""
     unknown = sorted({*(arguments or {})} - {*KNOWN})
     if unknown:
         raise ValueError(
@@ -70,12 +57,7 @@ def check_arguments(name: str, arguments: dict[str, Any] | None) -> dict[str, An
 
 
 def check_cross_attention(attention: Any, cross_attention: Any) -> None:
-    """Raises a ValueError unless `cross_attention` fits the self-attention.
-
-    Args:
-        attention: a layer, arguments, or None.
-        cross_attention: a layer, arguments, or None for the settings of `attention`.
-    """
+    """Raises a ValueError unless `cross_attention` fits the self-attention."""
     if cross_attention is None:
         return
     if is_layer(cross_attention):
@@ -92,26 +74,19 @@ def check_cross_attention(attention: Any, cross_attention: Any) -> None:
             "arguments need the block's `num_heads`. Received: "
             f"cross_attention={cross_attention!r}"
         )
-    found = {n: cross_attention[n] for n in ORDERED if cross_attention.get(n)}
-    if found:
+    wrong = {n: cross_attention[n] for n in ORDERED if cross_attention.get(n)}
+    if wrong:
         raise ValueError(
             f"`cross_attention` must have none of {list(ORDERED)} as arguments: "
             "positions of the memory are not positions of the inputs. Received: "
-            f"cross_attention with {found}"
+            f"cross_attention with {wrong}"
         )
 
 
 def copy_layer(layer: Any, name: str, without: tuple[str, ...] = ()) -> Any:
-    """Creates a layer from the config of another layer, with new weights.
-
-    Args:
-        layer: the layer to copy.
-        name: the name of the copy.
-        without: the names of arguments that are None in the copy.
-    """
+    """Copies a layer, with new weights and None for the arguments in `without`."""
     config = layer.get_config()
-    changes: dict[str, Any] = dict.fromkeys(without)
-    changes["name"] = name
+    changes = {**dict.fromkeys(without), "name": name}
     changes = {key: value for key, value in changes.items() if key in config}
     return type(layer).from_config({**config, **changes})
 
@@ -119,17 +94,7 @@ def copy_layer(layer: Any, name: str, without: tuple[str, ...] = ()) -> Any:
 def build_attention(
     name: str, attention: Any, query_shape: tuple, memory_shape: tuple
 ) -> None:
-    """Builds an attention layer, and checks that its output has the queries' width.
-
-    Args:
-        name: the name of the block's argument, for the error message.
-        attention: a layer.
-        query_shape: (B, T, D).
-        memory_shape: (B, S, ·).
-
-    Raises:
-        ValueError: if the output does not have the width D of the queries.
-    """
+    """Builds an attention layer, and checks that its output has the queries' width."""
     layer = as_attention(attention, name)
     if not layer.built:
         layer.build(query_shape, memory_shape)

@@ -14,12 +14,14 @@ from keras import ops
 from keras_attention import kernels
 from keras_attention.layers.base.adapter import as_attention
 from keras_attention.layers.base.arguments import (
+    check_shape,
     fraction,
+    one_of,
     pass_on_policies,
     policy_of,
     positive,
 )
-from keras_attention.layers.base.checked import as_boolean
+from keras_attention.layers.base.checked import as_boolean, call_arguments
 from keras_attention.layers.base.serialization import Configured, as_config
 from keras_attention.layers.multi_head.multi_head_attention import MultiHeadAttention
 from keras_attention.layers.transformer.attentions import (
@@ -65,17 +67,11 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
         self.supports_masking = True
         self.num_heads: Any = check_num_heads(num_heads, attention)
         self.intermediate_dim = positive("intermediate_dim", intermediate_dim)
-        fraction("dropout", dropout)
-        if normalization not in NORMALIZATIONS:
-            raise ValueError(
-                f"`normalization` must be one of {sorted(NORMALIZATIONS)}. "
-                f"Received: normalization={normalization!r}"
-            )
-        self.dropout = dropout
+        self.dropout = fraction("dropout", dropout)
         self.activation = keras.activations.get(activation)
         self.gated = gated
         self.norm_first = norm_first
-        self.normalization = normalization
+        self.normalization = one_of("normalization", normalization, NORMALIZATIONS)
         self.epsilon = epsilon
         self.attention: Any = None  # a dict; None if a layer is given
         if is_layer(attention):
@@ -115,12 +111,8 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
 
     def _check_shape(self, shape: Any) -> tuple:
         """Checks the shape of the inputs against `num_heads`, and returns it."""
-        shape = tuple(shape)
-        if len(shape) != 3:
-            raise ValueError(
-                "`inputs` must have rank 3, (batch, length, width). "
-                f"Received: inputs.shape={shape}"
-            )
+        form = "(batch, length, width)"
+        shape = check_shape("inputs", shape, form, what="rank 3,")
         if self.attention is None or "key_dim" in self.attention:
             return shape
         if shape[-1] % self.num_heads:
@@ -135,9 +127,9 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
         self, name: str, width: int, arguments: dict[str, Any]
     ) -> MultiHeadAttention:
         """Returns a new attention layer for inputs of this width."""
-        more = {"key_dim": max(1, width // self.num_heads), **arguments}
+        arguments = {"key_dim": max(1, width // self.num_heads), **arguments}
         attention = MultiHeadAttention(
-            self.num_heads, **more, dtype=self.dtype_policy, name=name
+            self.num_heads, **arguments, dtype=self.dtype_policy, name=name
         )
         pass_on_policies(self, attention)
         return attention
@@ -192,7 +184,7 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
                 f"{self.name!r} was built. Received: inputs.shape={tuple(inputs.shape)}"
             )
         read = self._sublayer_input(self.self_attention_norm, inputs)
-        found = as_attention(self.self_attention)(
+        result = as_attention(self.self_attention)(
             read,
             read,
             query_mask=mask,
@@ -202,7 +194,7 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
             training=training,
             use_causal_mask=use_causal_mask,
         )
-        output, weights = found if return_weights else (found, None)
+        output, weights = result if return_weights else (result, None)
         x = self._add_residual(self.self_attention_norm, inputs, output, training)
         return x, weights
 
@@ -226,6 +218,18 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
         output = self.feedforward_out(inside)
         return self._add_residual(self.feedforward_norm, x, output, training)
 
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        call = call_arguments(self, args, kwargs)
+        batch, length, _ = self._check_shape(call["inputs"].shape)
+        output = keras.KerasTensor(call["inputs"].shape, self.compute_dtype)
+        if not call.get("return_attention_scores"):
+            return output
+        weights = self._weights_spec("self_attention", batch, length, length)
+        if "memory" not in call:
+            return output, weights
+        sizes = batch, length, call["memory"].shape[1]
+        return output, (weights, self._weights_spec("cross_attention", *sizes))
+
     def _weights_spec(
         self, name: str, batch: Any, queries: Any, keys: Any
     ) -> keras.KerasTensor:
@@ -240,9 +244,6 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
 
     def compute_output_shape(self, inputs_shape: Any, *others: Any) -> tuple:
         return tuple(inputs_shape)
-
-    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
-        return previous_mask
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()

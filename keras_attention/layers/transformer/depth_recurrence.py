@@ -13,7 +13,7 @@ import keras
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.arguments import check_shape, one_of, positive
 from keras_attention.layers.base.checked import check_usable
 from keras_attention.layers.base.serialization import Configured, as_config, export
 from keras_attention.layers.transformer import adaptive_halting
@@ -117,11 +117,7 @@ class DepthRecurrence(Configured, keras.layers.Layer):
         self.supports_masking = True
         if not isinstance(block, keras.layers.Layer):
             raise ValueError(f"`block` must be a layer. Received: block={block!r}")
-        if position is not None and position not in POSITIONS:
-            raise ValueError(
-                f"`position` must be one of {list(POSITIONS)}, or None. "
-                f"Received: position={position!r}"
-            )
+        one_of("position", position, (*POSITIONS, None))
         if position == "learned" and max_length is None:
             raise ValueError(
                 "`max_length` must be given with position='learned'. "
@@ -136,30 +132,26 @@ class DepthRecurrence(Configured, keras.layers.Layer):
         self.steps = positive("steps", steps)
         self.halting: Any = adaptive_halting.get(halting, self.dtype_policy)
         self.position = position
-        if max_length is not None:
-            positive("max_length", max_length)
-        self.max_length = max_length
+        self.max_length = (
+            None if max_length is None else positive("max_length", max_length)
+        )
         accepted = signature(block.call).parameters
         self._mask_name = next((n for n in MASK_NAMES if n in accepted), None)
         memory = accepted.get("memory")
         self._needs_memory = memory is not None and memory.default is Parameter.empty
 
     def build(self, inputs_shape: Any, memory_shape: Any = None) -> None:
-        shape = tuple(inputs_shape)
-        if len(shape) != 3:
-            raise ValueError(
-                "`inputs` must have rank 3, (batch, length, width). "
-                f"Received: inputs.shape={shape}"
-            )
+        form = "(batch, length, width)"
+        shape = check_shape("inputs", inputs_shape, form, what="rank 3,")
         self._check_memory(memory_shape)
-        more = {}
+        options = {}
         if memory_shape is not None:
-            more["memory"] = keras.KerasTensor(memory_shape, self.compute_dtype)
-        found = self.block(keras.KerasTensor(shape, self.compute_dtype), **more)
-        if tuple(getattr(found, "shape", ())) != shape:
+            options["memory"] = keras.KerasTensor(memory_shape, self.compute_dtype)
+        output = self.block(keras.KerasTensor(shape, self.compute_dtype), **options)
+        if tuple(getattr(output, "shape", ())) != shape:
             raise ValueError(
                 "`block` must return a tensor of the shape of its inputs, "
-                f"{shape}. Received: block={self.block!r}, which returns {found}"
+                f"{shape}. Received: block={self.block!r}, which returns {output}"
             )
         if self.halting is not None and not self.halting.built:
             self.halting.build(shape)
@@ -179,7 +171,7 @@ class DepthRecurrence(Configured, keras.layers.Layer):
         use_causal_mask: bool | None = None,
         training: bool | None = None,
     ) -> Tensor:
-        found, cost = self._run(
+        depth, cost = self._run(
             inputs,
             mask,
             positions,
@@ -191,14 +183,14 @@ class DepthRecurrence(Configured, keras.layers.Layer):
         )
         if cost is not None and self.halting.ponder_weight:
             self.add_loss(self.halting.ponder_weight * cost)
-        return found.output
+        return depth.output
 
     def run(
         self,
         inputs: Tensor,
         mask: Tensor | None = None,
         positions: Tensor | None = None,
-        **more: Any,
+        **options: Any,
     ) -> Depth:
         """Computes the output and how many steps each position took, without a loss.
 
@@ -206,7 +198,7 @@ class DepthRecurrence(Configured, keras.layers.Layer):
             inputs: (B, T, D), not symbolic.
             mask: booleans (B, T); defaults to the mask that the inputs carry.
             positions: as in a call.
-            **more: the other arguments of a call.
+            **options: the other arguments of a call.
 
         Returns:
             A named tuple of the `output` (B, T, D), the number of `updates` (B, T) and
@@ -224,10 +216,10 @@ class DepthRecurrence(Configured, keras.layers.Layer):
                 f"{self.name!r} would be left out of the model: call the layer. "
                 f"Received: inputs={inputs}"
             )
-        given = {"positions": positions, "memory": more.get("memory")}
-        self.check_given({name: x for name, x in given.items() if x is not None})
+        tensors = {"positions": positions, "memory": options.get("memory")}
+        self.check_given({name: x for name, x in tensors.items() if x is not None})
         mask = kernels.carried_mask(inputs) if mask is None else mask
-        return self._run(inputs, mask, positions, **more)[0]
+        return self._run(inputs, mask, positions, **options)[0]
 
     def check_given(self, given: dict[str, Any]) -> None:
         super().check_given(given)
@@ -246,14 +238,14 @@ class DepthRecurrence(Configured, keras.layers.Layer):
             )
 
     def _run(
-        self, inputs: Tensor, mask: Tensor | None, positions: Tensor | None, **more: Any
+        self, inputs: Tensor, mask: Tensor | None, positions: Any, **options: Any
     ) -> tuple[Depth, Tensor | None]:
         """Returns the result, and the ponder cost or None."""
-        more = {name: value for name, value in more.items() if value is not None}
+        options = {name: x for name, x in options.items() if x is not None}
         x = ops.cast(inputs, self.compute_dtype)
         mask = masks.check("mask", mask, tuple(inputs.shape[:-1]))
         if self._mask_name is not None:
-            more[self._mask_name] = mask
+            options[self._mask_name] = mask
         is_valid = ops.ones(ops.shape(x)[:2], "bool")
         if mask is not None:
             is_valid = ops.logical_and(is_valid, mask)  # the mask may be (1, T)
@@ -266,10 +258,10 @@ class DepthRecurrence(Configured, keras.layers.Layer):
             if embed is not None:
                 x = x + embed(step)
             if self.halting is None:
-                x = self.block(x, **more)
+                x = self.block(x, **options)
                 continue
             probability = self.halting.probability(x)
-            x = self.block(x, **more)
+            x = self.block(x, **options)
             weight, state = act.halting_step(probability, state, self.halting.threshold)
             states.append(x)
             weights.append(weight)
@@ -283,11 +275,7 @@ class DepthRecurrence(Configured, keras.layers.Layer):
     def _coordinates(
         self, x: Tensor, positions: Tensor | None
     ) -> Callable[[int], Tensor]:
-        """Returns the function of a step t = 1 … that computes P, (T, D) or (B, T, D).
-
-        Raises:
-            ValueError: for more inputs than learned positions.
-        """
+        """Returns the function of a step t = 1 … that computes P, like (B, T, D)."""
         length, width = x.shape[1:]
         if positions is None:
             if None not in (length, self.max_length) and length > self.max_length:
@@ -320,9 +308,6 @@ class DepthRecurrence(Configured, keras.layers.Layer):
 
     def compute_output_spec(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Any:
         return keras.KerasTensor(inputs.shape, self.compute_dtype)
-
-    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
-        return previous_mask
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "block": as_config(self.block)}

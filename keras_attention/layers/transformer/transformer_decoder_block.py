@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import keras
-
 from keras_attention.layers.base.adapter import as_attention
 from keras_attention.layers.base.attention_layer import Prepared, hide_queries
 from keras_attention.layers.base.checked import check_usable
@@ -130,15 +128,13 @@ class TransformerDecoderBlock(Block):
         )
         check_cross_attention(attention, cross_attention)
         self._cross_arguments: Any = None  # only if they differ from `attention`
-        self._makes_cross_attention = False
         self.cross_attention: Any = None
+        self._makes_cross_attention = not is_layer(cross_attention or attention)
         if is_layer(cross_attention):
             self.cross_attention = cross_attention
         elif is_layer(attention):
             self.cross_attention = copy_layer(attention, "cross_attention", ORDERED)
-        else:
-            self._makes_cross_attention = True
-        if isinstance(cross_attention, dict):
+        elif cross_attention is not None:
             arguments = check_arguments("cross_attention", cross_attention)
             self._multi_head("cross_attention", 1, arguments)
             self._cross_arguments = arguments
@@ -148,8 +144,9 @@ class TransformerDecoderBlock(Block):
         if self._makes_cross_attention:
             arguments = self._cross_arguments
             if arguments is None:
-                own = self.attention
-                arguments = {k: v for k, v in own.items() if k not in ORDERED}
+                arguments = {
+                    k: v for k, v in self.attention.items() if k not in ORDERED
+                }
             self.cross_attention = self._multi_head(
                 "cross_attention", shape[-1], arguments
             )
@@ -171,7 +168,7 @@ class TransformerDecoderBlock(Block):
     ) -> Any:
         inputs_mask = self._check_mask("inputs_mask", inputs_mask, inputs)
         memory_mask = self._check_mask("memory_mask", memory_mask, memory)
-        x, own = self._attend_to_inputs(
+        x, weights = self._attend_to_inputs(
             inputs,
             inputs_mask,
             attention_mask,
@@ -179,7 +176,7 @@ class TransformerDecoderBlock(Block):
             return_attention_scores,
             training,
         )
-        found = as_attention(self.cross_attention)(
+        result = as_attention(self.cross_attention)(
             self._sublayer_input(self.cross_attention_norm, x),
             memory,
             query_mask=inputs_mask,
@@ -187,29 +184,10 @@ class TransformerDecoderBlock(Block):
             return_attention_scores=return_attention_scores,
             training=training,
         )
-        output, cross = found if return_attention_scores else (found, None)
+        output, cross = result if return_attention_scores else (result, None)
         x = self._add_residual(self.cross_attention_norm, x, output, training)
         x = self._feed_forward(x, training)  # (B, T, D)
-        return (x, (own, cross)) if return_attention_scores else x
-
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        memory: Tensor,
-        inputs_mask: Tensor | None = None,
-        memory_mask: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        use_causal_mask: bool = True,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> Any:
-        batch, length, _ = self._check_shape(inputs.shape)
-        output = keras.KerasTensor(inputs.shape, self.compute_dtype)
-        if not return_attention_scores:
-            return output
-        own = self._weights_spec("self_attention", batch, length, length)
-        cross = self._weights_spec("cross_attention", batch, length, memory.shape[1])
-        return output, (own, cross)
+        return (x, (weights, cross)) if return_attention_scores else x
 
     def prepare(self, memory: Tensor, mask: Tensor | None = None) -> Prepared:
         """Projects the keys and values of a memory once, for all steps.
@@ -282,13 +260,15 @@ class TransformerDecoderBlock(Block):
             ValueError: if the cache is full, or belongs to another layer or batch.
         """
         check_usable(self, "step", inputs)
-        x, own = self._step_over_inputs(inputs, cache.self_attention, index, mask)
+        x, inputs_cache = self._step_over_inputs(
+            inputs, cache.self_attention, index, mask
+        )
         read = self._sublayer_input(self.cross_attention_norm, x)
         attention = as_attention(self.cross_attention)
         memory = hide_queries(prepared, mask)
         output, state = attention.context(read, memory, cache.cross_state)
         x = self._add_residual(self.cross_attention_norm, x, output, False)
-        return self._feed_forward(x, False), DecoderCache(own, state)
+        return self._feed_forward(x, False), DecoderCache(inputs_cache, state)
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
-
 from keras_attention.layers.base.adapter import as_attention
 from keras_attention.layers.base.checked import check_usable
 from keras_attention.layers.base.serialization import export
@@ -115,21 +113,6 @@ class TransformerEncoderBlock(Block):
         )
         x = self._feed_forward(x, training)  # (B, T, D)
         return (x, weights) if return_attention_scores else x
-
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        mask: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        use_causal_mask: bool = False,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> Any:
-        batch, length, _ = self._check_shape(inputs.shape)
-        output = keras.KerasTensor(inputs.shape, self.compute_dtype)
-        if not return_attention_scores:
-            return output
-        return output, self._weights_spec("self_attention", batch, length, length)
 
     def initial_cache(self, batch: Any, length: int) -> Any:
         """Returns an empty cache for `step`: the cache of the self-attention.

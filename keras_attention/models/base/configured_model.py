@@ -20,17 +20,15 @@ from keras_attention.layers.base.checked import (
     check_zeros_and_ones,
     given_to,
 )
-from keras_attention.layers.base.quantization import (
-    QUANTIZED,
-    quantize_parts,
-    quantized_parts,
-)
 from keras_attention.layers.base.recording import is_recording
 from keras_attention.layers.base.serialization import (
+    QUANTIZED,
     argument_names,
     arguments_of,
     as_config,
     from_entries,
+    quantize_parts,
+    quantized_parts,
 )
 from keras_attention.models.base import preset_folder
 from keras_attention.models.base.batches import check_batches_divide

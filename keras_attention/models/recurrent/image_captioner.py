@@ -14,8 +14,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention.layers.base.arguments import fraction
-from keras_attention.layers.base.quantization import QUANTIZED
-from keras_attention.layers.base.serialization import as_config, export
+from keras_attention.layers.base.serialization import QUANTIZED, as_config, export
 from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.exported_generation import ExportsTargets

@@ -7,9 +7,8 @@ from typing import Any
 import keras
 
 from keras_attention.layers import positions
-from keras_attention.layers.base.adapter import as_attention
+from keras_attention.layers.base.adapter import as_attention, check_learns_by_output
 from keras_attention.layers.base.arguments import positive
-from keras_attention.layers.base.checks import check_learns_by_output
 from keras_attention.layers.transformer.attentions import copy_layer
 from keras_attention.layers.transformer.transformer_decoder_block import (
     TransformerDecoderBlock,
