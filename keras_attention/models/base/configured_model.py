@@ -96,10 +96,7 @@ class ConfiguredModel(PortableCompilation, Checked, keras.Model):
 
     @classmethod
     def from_preset(
-        cls,
-        preset: str | os.PathLike[str],
-        load_weights: bool = True,
-        **kwargs: Any,
+        cls, preset: str | os.PathLike[str], load_weights: bool = True, **kwargs: Any
     ) -> Self:
         """Loads a trained network, with its `preprocessor`.
 

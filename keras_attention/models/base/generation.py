@@ -187,11 +187,7 @@ class Generator:
         )
 
     def graph(
-        self,
-        sampler: Any,
-        max_length: int,
-        start_token_id: int,
-        stop_token_ids: Any,
+        self, sampler: Any, max_length: int, start_token_id: int, stop_token_ids: Any
     ) -> Callable[[Tensor], Tensor]:
         """Returns a function from the input to the tokens, for a graph of open sizes.
 

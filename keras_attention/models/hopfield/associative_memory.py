@@ -229,8 +229,7 @@ class AssociativeMemory(MemoryTheory):
         shape, states = self._states("queries", queries)
         count, program = states.shape[0], self._equations
         size = block_size(
-            program.rows(self._table.shape[0], program.settings.streams),
-            count,
+            program.rows(self._table.shape[0], program.settings.streams), count
         )
         given = self._table, self._count, self.beta
         within = tolerance if steps is None else None

@@ -11,11 +11,7 @@ from typing import Any
 import numpy as np
 
 from keras_attention.layers.base.arguments import number, positive
-from keras_attention.models.memory_networks.fact_index import (
-    FactIndex,
-    Memories,
-    whole,
-)
+from keras_attention.models.memory_networks.fact_index import FactIndex, Memories, whole
 from keras_attention.models.memory_networks.hop_answers import HopAnswers
 from keras_attention.models.memory_networks.hop_graph import LENGTH, hop_graph
 from keras_attention.models.memory_networks.key_value_memnn import KeyValueMemNN

@@ -8,10 +8,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers import KeyValueHop, SentenceEncoder
-from keras_attention.layers.base.arguments import (
-    clone_initializer,
-    positive,
-)
+from keras_attention.layers.base.arguments import clone_initializer, positive
 from keras_attention.layers.base.checked import check_ids, is_checkable
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.memory_networks.sentence_encoder import normal

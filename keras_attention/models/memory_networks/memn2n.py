@@ -8,9 +8,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers import MemoryAge, MemoryHop, SentenceEncoder
-from keras_attention.layers.base.arguments import (
-    positive,
-)
+from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.memory_networks.sentence_encoder import normal
 from keras_attention.models.base.configured_model import ConfiguredModel

@@ -160,11 +160,7 @@ class MemNN(AnswersQuestions, ConfiguredModel):
         answer = r(x, memory, output["found"], contexts)  # (B, V + N)
 
         super().__init__(
-            {
-                "story": story,
-                "question": question,
-                "supporting_facts": supporting,
-            },
+            {"story": story, "question": question, "supporting_facts": supporting},
             {**output, "answer": answer},
             locals(),
         )

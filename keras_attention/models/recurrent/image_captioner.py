@@ -340,12 +340,7 @@ class ImageCaptioner(Captions, ExportsTargets, ConfiguredModel):
             more = decoding.bucket(image.shape[1]) - image.shape[1]
             image = np.pad(image, ((0, 0), (0, more), (0, 0)))
         return self._generator(
-            {name: image},
-            max_length,
-            sampler,
-            start_token_id,
-            stop_token_ids,
-            seed,
+            {name: image}, max_length, sampler, start_token_id, stop_token_ids, seed
         )
 
 

@@ -154,11 +154,5 @@ def attention_rnn(
         if not carries:
             check_learns_by_output(found)
     return AttentionRNN(
-        one,
-        layer,
-        order,
-        return_sequences=True,
-        dtype=dtype,
-        name="decoder",
-        **options,
+        one, layer, order, return_sequences=True, dtype=dtype, name="decoder", **options
     )

@@ -144,12 +144,7 @@ class FactPreprocessor(Preprocessor):
         See `datasets.triples.vectorize`.
         """
         vectors = triples.vectorize(
-            questions,
-            knowledge,
-            self.vocabulary,
-            self.memory_size,
-            self.hops,
-            linker,
+            questions, knowledge, self.vocabulary, self.memory_size, self.hops, linker
         )
         keys, words = vectors.inputs["keys"].copy(), vectors.inputs["question"]
         keys[..., 1] = self._numbers(knowledge)[keys[..., 1]]
