@@ -54,7 +54,7 @@ class Continuation:
         seed: int | None,
         count: int,
     ) -> Any:
-        """Generates tokens after each prompt; see `CausalLM.generate`."""
+        """Generates tokens after each prompt; see `ContinuesPrompts.generate`."""
         positive("max_length", max_length)
         positive("num_sequences", count)
         stops = stop_tokens(stop_token_ids, self.model.vocabulary_size)

@@ -169,7 +169,7 @@ class Generator:
         stop_token_ids: Any,
         seed: int | None,
     ) -> Any:
-        """Generates a sequence for each input; see `Seq2Seq.generate`."""
+        """Generates a sequence for each input; see `GeneratesTargets.generate`."""
         positive("max_length", max_length)
         size = self.model.target_vocabulary_size
         decoding.check_tokens("start_token_id", start_token_id, size)

@@ -18,8 +18,8 @@ from keras_attention.layers.base.quantization import QUANTIZED
 from keras_attention.layers.base.serialization import as_config, export
 from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
-from keras_attention.models.base.exported_generation import ExportsTargets
-from keras_attention.models.base.generation import Generator, named_input
+from keras_attention.models.base.generating_models import GeneratesTargets
+from keras_attention.models.base.generation import Generator
 from keras_attention.models.base.strings import Captions
 from keras_attention.models.recurrent.caption_parts import CaptionParts
 from keras_attention.models.recurrent.doubly_stochastic import DoublyStochastic
@@ -37,7 +37,7 @@ Tensor = Any
 
 
 @export
-class ImageCaptioner(Captions, ExportsTargets, ConfiguredModel):
+class ImageCaptioner(Captions, GeneratesTargets, ConfiguredModel):
     """Show, attend and tell: an encoder of images, and a decoder that attends to it.
 
         f  = encoder(image)                      f₁ … f_S, the locations, row by row
@@ -274,19 +274,6 @@ class ImageCaptioner(Captions, ExportsTargets, ConfiguredModel):
     def next(
         self, prompt: Tensor, cache: dict[str, Any], index: Any, static: Any
     ) -> tuple[Tensor, Tensor, dict[str, Any]]:
-        """Returns the logits of the token at `index`, given the token before it.
-
-        This is KerasHub's protocol; see `keras_attention.samplers`.
-
-        Args:
-            prompt: (B, T).
-            cache: the cache returned by `begin` or by the previous call.
-            index: the position, at least 1.
-            static: the read-only arguments returned by `begin`.
-
-        Returns:
-            Logits (B, V), the output of the decoder (B, ·), and the cache.
-        """
         decoder = self._parts.decoder
         word, found, cache = decoder.step(prompt, cache, index, static)
         logits = self._parts.logits_of(word, found)
@@ -294,41 +281,8 @@ class ImageCaptioner(Captions, ExportsTargets, ConfiguredModel):
             logits = ops.log_softmax(logits)  # as `CarryChoices`
         return logits, found, cache
 
-    def generate(
-        self,
-        inputs: Any,
-        max_length: int = 64,
-        sampler: Any = "greedy",
-        start_token_id: int = 2,
-        stop_token_ids: Any = 3,
-        seed: int | None = None,
-    ) -> np.ndarray:
-        """Generates a caption for each image.
-
-        The program is compiled once per number of images and bucket of lengths. The
-        buckets are multiples of 16.
-
-        Args:
-            inputs: {"image": (B, *image_shape)}, or {"features": (B, *image_shape)}, or
-                only the array.
-            max_length: the maximum number of tokens to generate.
-            sampler: "greedy", "beam", "random", "top_k", "top_p", or a sampler of
-                `keras_attention.samplers` or of KerasHub.
-            start_token_id: the token before the first generated token.
-            stop_token_ids: the token or tokens that end a caption; None for no stop
-                token.
-            seed: the seed of a random sampler.
-
-        Returns:
-            int32 (B, max_length), without the start token, 0 after a stop token.
-
-        Raises:
-            ValueError: for images of another shape, a `max_length` below 1, or tokens
-                outside the vocabulary.
-        """
-        name = self._generator.input
-        image = named_input(name, inputs)
-        image = np.asarray(ops.convert_to_numpy(image))
+    def _source(self, source: Any, max_length: int) -> np.ndarray:
+        name, image = self._generator.input, np.asarray(ops.convert_to_numpy(source))
         if not fits(image.shape, self.image_shape) or image.dtype.kind not in "fiub":
             sizes = ", ".join("any" if n is None else str(n) for n in self.image_shape)
             raise ValueError(
@@ -337,11 +291,9 @@ class ImageCaptioner(Captions, ExportsTargets, ConfiguredModel):
             )
         image = image.astype("float32")
         if self.encoder is None and None in self.image_shape:  # blank up to a bucket
-            more = decoding.bucket(image.shape[1]) - image.shape[1]
-            image = np.pad(image, ((0, 0), (0, more), (0, 0)))
-        return self._generator(
-            {name: image}, max_length, sampler, start_token_id, stop_token_ids, seed
-        )
+            missing = decoding.bucket(image.shape[1]) - image.shape[1]
+            image = np.pad(image, ((0, 0), (0, missing), (0, 0)))
+        return image
 
 
 def _check_penalty(penalty: float) -> None:

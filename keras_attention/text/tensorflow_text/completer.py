@@ -13,7 +13,7 @@ import keras
 import numpy as np
 
 from keras_attention.kernels import Rules
-from keras_attention.models.base.exported_generation import in_graph
+from keras_attention.models.base.generating_models import in_graph
 from keras_attention.text.tensorflow_text.packages import require
 from keras_attention.text.tensorflow_text.subwords import PADDING, START, Subwords
 from keras_attention.text.tensorflow_text.translator import (
@@ -43,7 +43,7 @@ def complete(
         model: a `keras_attention.models.CausalLM` or `WordRNN`.
         vocabulary: a `Subwords`, or a vocabulary of words or characters.
         texts: B strings.
-        sampler: see `CausalLM.generate`.
+        sampler: see `generate` of the model.
         max_length: the maximum number of tokens to add.
         seed: the seed of a random sampler.
 

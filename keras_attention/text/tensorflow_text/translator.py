@@ -16,7 +16,7 @@ import numpy as np
 from keras_attention import samplers
 from keras_attention.kernels import Rules
 from keras_attention.layers.base.arguments import positive
-from keras_attention.models.base.exported_generation import in_graph
+from keras_attention.models.base.generating_models import in_graph
 from keras_attention.models.base.generation import Generator
 from keras_attention.text.tensorflow_text.packages import require
 from keras_attention.text.tensorflow_text.subwords import PADDING, Subwords
@@ -46,7 +46,7 @@ def translate(
         source_vocabulary: a `Subwords`, or a vocabulary of words or characters.
         target_vocabulary: such a vocabulary for the target.
         texts: B strings.
-        sampler: see `Seq2Seq.generate`.
+        sampler: see `generate` of the model.
         max_length: the maximum number of target tokens.
         seed: the seed of a random sampler.
 
