@@ -5,9 +5,8 @@ Shapes: E edges, S edges of a route, T steps of a sequence.
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -100,16 +99,6 @@ class RoutePreprocessor(Preprocessor):
         logits = run(model, inputs)
         places = self.decode(logits[inputs["answer_mask"]], sentences)
         return BETWEEN.join(places)
-
-    def get_config(self) -> dict[str, Any]:
-        return {"max_edges": self.max_edges, "max_length": self.max_length}
-
-    def save_assets(self, folder: pathlib.Path) -> None:
-        """Writes nothing: all names are free."""
-
-    @classmethod
-    def from_assets(cls, folder: pathlib.Path, config: dict[str, Any]) -> Self:
-        return cls(**config)
 
     def _edges(self, sentences: Sequence[Any]) -> list[tuple[str, str, str]]:
         is_list = isinstance(sentences, (list, tuple))

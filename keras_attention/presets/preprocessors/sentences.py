@@ -111,11 +111,11 @@ def cased_vocabulary(
     )
 
 
-def check_vocabulary(name: str, vocabulary: Any) -> Vocabulary:
-    """Returns a vocabulary of words; raises a ValueError for anything else."""
-    if not isinstance(vocabulary, Vocabulary) or vocabulary.level != "word":
+def check_vocabulary(name: str, vocabulary: Any, level: str = "word") -> Vocabulary:
+    """Returns a vocabulary of this level; raises a ValueError for anything else."""
+    if not isinstance(vocabulary, Vocabulary) or vocabulary.level != level:
         raise ValueError(
-            f"`{name}` must be a `text.Vocabulary` of words. "
+            f"`{name}` must be a `text.Vocabulary` of {level}s. "
             f"Received: {name}={vocabulary!r}"
         )
     return vocabulary
