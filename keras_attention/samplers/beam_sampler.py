@@ -238,14 +238,6 @@ class BeamSampler(Sampler):
                 f"coverage_penalty={self.coverage_penalty}, cache={found}"
             )
 
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "num_beams": self.num_beams,
-            "length_penalty": self.length_penalty,
-            "coverage_penalty": self.coverage_penalty,
-            "return_all_beams": self.return_all_beams,
-        }
-
 
 def _longest(request: Request) -> Tensor:
     """Returns the maximum number of tokens that each row may generate, (B,)."""

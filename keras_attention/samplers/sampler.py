@@ -6,6 +6,7 @@ Shapes: B batch, T tokens, V words of the vocabulary, S keys.
 from __future__ import annotations
 
 import abc
+import inspect
 import json
 from collections.abc import Callable, Hashable
 from numbers import Integral
@@ -157,7 +158,9 @@ class Sampler(abc.ABC):
         return self.search(request)
 
     def get_config(self) -> dict[str, Any]:
-        return {}
+        """Returns the arguments of the constructor that are attributes."""
+        names = inspect.signature(type(self)).parameters
+        return {name: vars(self)[name] for name in names if name in vars(self)}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Sampler:
@@ -175,7 +178,7 @@ class StochasticSampler(Sampler):
         seed: an integer, or None for a random seed.
     """
 
-    def __init__(self, temperature: float, seed: int | None) -> None:
+    def __init__(self, temperature: float = 1.0, seed: int | None = None) -> None:
         self.temperature = above_zero("temperature", temperature)
         self.seed = seed
         self.generator = keras.random.SeedGenerator(seed)
@@ -194,9 +197,6 @@ class StochasticSampler(Sampler):
     @property
     def variables(self) -> list:
         return [self.generator.state]
-
-    def get_config(self) -> dict[str, Any]:
-        return {"temperature": self.temperature, "seed": self.seed}
 
 
 def one_by_one(

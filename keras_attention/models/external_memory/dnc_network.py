@@ -18,7 +18,6 @@ from keras_attention.layers.base.serialization import export
 from keras_attention.layers.external_memory.dnc import DNC
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.strings import AnswersQuestions
-from keras_attention.models.external_memory.asked_steps import AskedSteps
 
 Tensor = Any
 
@@ -153,26 +152,13 @@ class DNCNetwork(AnswersQuestions, ConfiguredModel):
         """The `DNCCell` or `NTMCell` of the network."""
         return self._memory.cell
 
-    def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-        self._check(x)
-        self.trained_slots = None  # from now on, those of the cell
-        return super().fit(x, *args, **kwargs)
-
-    def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-        self._check(x)
-        return super().evaluate(x, *args, **kwargs)
-
-    def train_on_batch(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        self._check(x)
-        self.trained_slots = None
-        return super().train_on_batch(x, *args, **kwargs)
-
-    def test_on_batch(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        self._check(x)
-        return super().test_on_batch(x, *args, **kwargs)
-
-    def _check(self, inputs: Any) -> None:
-        check_answers(inputs, padding=self.vocabulary_size is not None)
+    def _check_data(self, method: str, args: tuple, kwargs: dict[str, Any]) -> None:
+        if not method.startswith("predict"):
+            inputs = args[0] if args else kwargs.get("x")
+            check_answers(inputs, padding=self.vocabulary_size is not None)
+        if method in ("fit", "train_on_batch"):
+            self.trained_slots = None  # from now on, those of the cell
+        super()._check_data(method, args, kwargs)
 
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
@@ -229,6 +215,36 @@ class DNCNetwork(AnswersQuestions, ConfiguredModel):
         made = type(self).from_config(config)
         made.set_weights(self.get_weights())
         return made
+
+
+@export
+class AskedSteps(keras.layers.Layer):
+    """Returns the answers at the answer steps, and 0 at all other steps.
+
+    Call arguments:
+        inputs: a list of answers (B, T, V) and booleans (B, T), True at the answer
+            steps.
+
+    Returns:
+        (B, T, V), with the booleans as its mask.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.built = True
+
+    def call(self, inputs: list[Tensor]) -> Tensor:
+        answers, answer_mask = inputs
+        return ops.where(
+            ops.expand_dims(answer_mask, 2), answers, ops.zeros_like(answers)
+        )
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        return inputs[1]
+
+    def compute_output_spec(self, inputs: list[Any]) -> keras.KerasTensor:
+        return keras.KerasTensor(inputs[0].shape, self.compute_dtype)
 
 
 def check_answers(inputs: Any, padding: bool = False) -> None:

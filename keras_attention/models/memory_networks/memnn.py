@@ -184,13 +184,10 @@ class MemNN(AnswersQuestions, ConfiguredModel):
             inputs = {**inputs, "supporting_facts": facts_of_the_story(inputs)}
         return super().call(inputs, training=training, mask=mask, **kwargs)
 
-    def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-        check_facts(x)
-        return super().fit(x, *args, **kwargs)
-
-    def train_on_batch(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        check_facts(x)
-        return super().train_on_batch(x, *args, **kwargs)
+    def _check_data(self, method: str, args: tuple, kwargs: dict[str, Any]) -> None:
+        if method in ("fit", "train_on_batch"):
+            check_facts(args[0] if args else kwargs.get("x"))
+        super()._check_data(method, args, kwargs)
 
     def evidence(
         self, inputs: dict[str, np.ndarray], batch_size: int = 32
