@@ -48,6 +48,17 @@ def get(identifier: Any) -> Callable:
     )
 
 
+def one_sequence(identifier: Any, of: str = "text") -> Any:
+    """Returns a sampler as `get`; raises a ValueError if it returns all beams."""
+    sampler = get(identifier)
+    if getattr(sampler, "return_all_beams", False):
+        raise ValueError(
+            f"`sampler` must return one sequence for each {of}. "
+            f"Received: a {type(sampler).__name__} with return_all_beams=True"
+        )
+    return sampler
+
+
 __all__ = [
     "BeamSampler",
     "ExcludingSampler",

@@ -258,12 +258,7 @@ def in_graph(sampler: Any) -> samplers.Sampler:
             "`sampler` must be one of `keras_attention.samplers`, by name or as an "
             f"object. Received: sampler={sampler!r}"
         )
-    if getattr(chosen, "return_all_beams", False):
-        raise ValueError(
-            "`sampler` must return one sequence for each input. "
-            f"Received: a {type(chosen).__name__} with return_all_beams=True"
-        )
-    return chosen
+    return samplers.one_sequence(chosen, of="input")
 
 
 def _save(

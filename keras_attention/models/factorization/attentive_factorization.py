@@ -150,7 +150,11 @@ class AttentiveFactorization(ConfiguredModel):
                 "`history` and `ratings` must be as many: a rating for each item. "
                 f"Received: {known.size} and {known_ratings.size}"
             )
-        rating.finite("ratings", known_ratings)
+        wrong = known_ratings[~np.isfinite(known_ratings)]
+        if wrong.size:
+            raise ValueError(
+                f"`ratings` must be finite. Received: ratings with {wrong[:5].tolist()}"
+            )
         count = known.size
         room = max(1, count)  # a user without ratings gets a masked one
         known, known_ratings = (

@@ -122,7 +122,10 @@ class MatrixFactorization(ConfiguredModel):
         """
         user = rating.known("users", users, self.num_users)
         item = rating.known("items", items, self.num_items)
-        user, item = rating.pairs(users=user, items=item)
+        if user.ndim and item.ndim and user.size != item.size:
+            counts = {"users": user.size, "items": item.size}
+            raise ValueError(f"`users` and `items` must be as many. Received: {counts}")
+        user, item = np.broadcast_arrays(*np.atleast_1d(user, item))
         found = self.predict({"user": user, "item": item}, batch_size=4096, verbose=0)
         return found[:, 0]
 

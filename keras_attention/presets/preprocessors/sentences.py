@@ -193,12 +193,7 @@ def pad(rows: Sequence[Sequence[int]]) -> np.ndarray:
 
 def written(sampler: Any) -> Any:
     """Returns a sampler of this package that writes no special token but the end."""
-    chosen = samplers.get(sampler)
-    if getattr(chosen, "return_all_beams", False):
-        raise ValueError(
-            "`sampler` must return one sequence for each text. "
-            f"Received: a {type(chosen).__name__} with return_all_beams=True"
-        )
+    chosen = samplers.one_sequence(sampler)
     if not isinstance(chosen, samplers.Sampler):
         return chosen
     return samplers.ExcludingSampler(chosen, list(NOT_WRITTEN))

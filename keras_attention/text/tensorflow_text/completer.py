@@ -9,9 +9,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import numpy as np
 
+from keras_attention import samplers
 from keras_attention.kernels import Rules
 from keras_attention.models.base.generating_models import in_graph
 from keras_attention.text.tensorflow_text.packages import require
@@ -19,8 +19,8 @@ from keras_attention.text.tensorflow_text.subwords import PADDING, START, Subwor
 from keras_attention.text.tensorflow_text.translator import (
     check_exporting,
     known,
-    of_one,
     tf_tokenizer,
+    write_archive,
 )
 
 Tensor = Any
@@ -65,7 +65,7 @@ def complete(
         raise ValueError(
             f"`texts` must be several texts, not one. Received: texts={texts!r}"
         )
-    sampler = known(of_one(sampler), vocabulary)
+    sampler = known(samplers.one_sequence(sampler), vocabulary)
     _check_size(model, vocabulary)
     rows = [list(vocabulary.encode(text)) for text in texts]
     prompts = [row for row in rows if row]
@@ -115,7 +115,7 @@ def export_completer(
     from keras_attention.kernels.saved_model.checks import checked
 
     continuation = model._continuation
-    chosen = known(in_graph(of_one(sampler)), vocabulary)
+    chosen = known(in_graph(samplers.one_sequence(sampler)), vocabulary)
     write = continuation.graph(chosen, max_length, vocabulary.end_token_id)
     rules = Rules(positions=continuation.rules(max_length).positions)
     pieces = tf_tokenizer(vocabulary, "text")
@@ -132,12 +132,7 @@ def export_completer(
         written = pieces.detokenize(tf.concat([tokens, write(tokens)], axis=1))
         return tf.where(is_empty, "", written)
 
-    archive = keras.export.ExportArchive()
-    archive.track(pieces)
-    archive.add_endpoint(
-        "serve", serve, [tf.TensorSpec((None,), tf.string, name="texts")]
-    )
-    archive.write_out(os.fspath(path), verbose=False)
+    write_archive(path, serve, pieces)
 
 
 def _check_size(model: Any, vocabulary: Any) -> None:

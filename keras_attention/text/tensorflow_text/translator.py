@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -67,7 +67,7 @@ def translate(
         raise ValueError(
             f"`texts` must be several texts, not one. Received: texts={texts!r}"
         )
-    sampler = known(of_one(sampler), target_vocabulary)
+    sampler = known(samplers.one_sequence(sampler), target_vocabulary)
     _check_sizes(model, source_vocabulary, target_vocabulary)
     rows = [source_vocabulary.encode(text) for text in texts]
     nonempty = [row for row in rows if len(row)]
@@ -150,7 +150,7 @@ def export_translator(
 
     pieces = tf_tokenizer(source_vocabulary, "source")
     words = tf_tokenizer(target_vocabulary, "target")
-    sampler = known(in_graph(of_one(sampler)), target_vocabulary)
+    sampler = known(in_graph(samplers.one_sequence(sampler)), target_vocabulary)
     start, end = target_vocabulary.start_token_id, target_vocabulary.end_token_id
     generator = getattr(model, "_generator", None) or Generator(
         model, {"source": model.source_vocabulary_size}
@@ -169,12 +169,16 @@ def export_translator(
         written = words.detokenize(write(source))  # (B,)
         return tf.where(rows.row_lengths() > 0, written, "")
 
-    archive = keras.export.ExportArchive()
-    archive.track(pieces)
-    archive.track(words)
-    archive.add_endpoint(
-        "serve", serve, [tf.TensorSpec((None,), tf.string, name="texts")]
-    )
+    write_archive(path, serve, pieces, words)
+
+
+def write_archive(path: Any, serve: Callable, *tokenizers: Any) -> None:
+    """Writes a SavedModel with the endpoint `serve`, from strings to strings."""
+    tf, archive = require("tensorflow"), keras.export.ExportArchive()
+    for tokenizer in tokenizers:
+        archive.track(tokenizer)
+    texts = tf.TensorSpec((None,), tf.string, name="texts")
+    archive.add_endpoint("serve", serve, [texts])
     archive.write_out(os.fspath(path), verbose=False)
 
 
@@ -210,17 +214,6 @@ def check_exporting(function: str, **vocabularies: Any) -> None:
                 f"`{name}` must be a `keras_attention.text.Subwords`, which TensorFlow "
                 f"Text can run in a graph. Received: {name}={vocabulary!r}"
             )
-
-
-def of_one(sampler: Any) -> Any:
-    """Returns the sampler, or raises a ValueError if it returns all beams of a row."""
-    chosen = samplers.get(sampler)
-    if getattr(chosen, "return_all_beams", False):
-        raise ValueError(
-            "`sampler` must return one sequence for each text. "
-            f"Received: a {type(chosen).__name__} with return_all_beams=True"
-        )
-    return chosen
 
 
 def known(sampler: Any, vocabulary: Any) -> Any:
