@@ -202,15 +202,10 @@ class StochasticSampler(Sampler):
 def one_by_one(
     request: Request, choose: Callable[[Tensor, Tensor | None], Tensor]
 ) -> Tensor:
-    """Generates one sequence per row, token by token.
+    """Generates one sequence per row, (B, T), token by token.
 
-    Args:
-        request: the checked arguments of the call.
-        choose: f(logits, uniforms) that returns a token for each row, (B,); the logits
-            (B, V) are float32 or float64, the uniforms (B,) or None.
-
-    Returns:
-        The sequences, (B, T).
+    `choose` maps logits (B, V), float32 or float64, and uniforms (B,), or None, to a
+    token for each row, (B,).
     """
 
     def step(index: Any, state: tuple) -> tuple:

@@ -16,13 +16,8 @@ def check_batches_divide(
     """Raises a ValueError before a batch that the current distribution cannot split.
 
     Keras would raise an error in the middle of `fit`, and leave the model without
-    weights. Data other than arrays are not checked.
-
-    Args:
-        model: the model.
-        method: the name of its method: "fit", "predict", …
-        args: the positional arguments of the call.
-        kwargs: the keyword arguments of the call.
+    weights. Data other than arrays are not checked. `method` is the name of the called
+    method.
     """
     current = keras.distribution.distribution() if kernels.SPLITS_TENSORS else None
     if current is None:

@@ -30,14 +30,9 @@ class Continuation:
     """Continues prompts with a model's compiled `begin` and `next`.
 
     Prompts are aligned to end at the same position P, so that every row writes at the
-    same index. Positions before a shorter prompt are masked.
-
-    Args:
-        model: a model with `begin(inputs, length) -> (cache, static)`, KerasHub's
-            `next(prompt, cache, index, static)`, `vocabulary_size` and `positions`.
-            `positions` is the maximum number of positions; None for no limit.
-        pad_token_id: the token after shorter prompts and after a stop token. None if no
-            token is padding.
+    same index. Positions before a shorter prompt are masked. With the `pad_token_id`
+    None, no token is padding. The `positions` of the model are its maximum number of
+    positions; None for no limit.
     """
 
     def __init__(self, model: Any, pad_token_id: int | None = 0) -> None:
@@ -99,14 +94,7 @@ class Continuation:
     ) -> Callable[[Tensor], Tensor]:
         """Returns a function from prompts to tokens, for a graph of open sizes.
 
-        Args:
-            sampler: a sampler of this package.
-            max_length: the number of tokens.
-            stop_token_ids: the tokens that end a sequence, or None.
-
-        Returns:
-            A function of prompts (B, P), padded at the end, that returns integers (B,
-            max_length).
+        It maps prompts (B, P), padded at the end, to integers (B, max_length).
         """
         positive("max_length", max_length)
         stops = stop_tokens(stop_token_ids, self.model.vocabulary_size)
@@ -135,11 +123,7 @@ class Continuation:
         return write
 
     def rules(self, max_length: int) -> kernels.Rules:
-        """Returns the rules of prompts in an exported graph.
-
-        Raises:
-            ValueError: if the model has no position for a prompt.
-        """
+        """Returns the rules of prompts in a graph, or raises a ValueError."""
         most = self.model.positions
         if most is not None and max_length >= most:
             raise ValueError(

@@ -247,11 +247,7 @@ class ContinuesPrompts(Generates):
 
 
 def in_graph(sampler: Any) -> samplers.Sampler:
-    """Returns a sampler that can be part of an exported graph.
-
-    Raises:
-        ValueError: if the sampler is not from this package, or returns all beams.
-    """
+    """Returns a sampler that can be in an exported graph, or raises a ValueError."""
     chosen = samplers.get(sampler)
     if not isinstance(chosen, samplers.Sampler):
         raise ValueError(

@@ -22,11 +22,7 @@ Begin = Callable[[Any, int], tuple[Any, Any, int]]
 
 
 class Writer:
-    """Runs a model's compiled `next` with any sampler, for all `generate` methods.
-
-    Args:
-        model: a model with KerasHub's `next(prompt, cache, index, static)`.
-    """
+    """Runs a model's compiled `next` with any sampler, for all `generate` methods."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -49,13 +45,13 @@ class Writer:
 
         Args:
             begin: f(inputs, length) that returns the first cache, the read-only
-                arguments of `next`, and the index of the first token to generate.
+                arguments of `next`, and `index`, the index of the first token to
+                generate.
             inputs: arrays, the inputs of `begin`.
             prompt: int32 (R, ·), with space for `max_length` tokens after `index`.
             index: the index that `begin` will return.
             max_length: the maximum number of tokens to generate.
-            sampler: the name of a sampler, a sampler of this package, or one of
-                KerasHub.
+            sampler: a sampler or its name.
             stops: tokens that end a sequence, or None.
             seed: the seed of a random sampler.
             *key: values that distinguish `begin` from the model's other `begin`
@@ -63,8 +59,8 @@ class Writer:
             fill: the token after a stop token, which the prompt has behind its tokens.
 
         Returns:
-            The tokens, int32 (R, max_length), with `fill` after a stop token. If the
-            sampler has further outputs, a tuple of the tokens and these outputs.
+            The tokens, int32 (R, max_length), or a tuple of them and the sampler's
+            further outputs.
         """
         sampler = samplers.get(sampler)
         end = index + max_length
@@ -132,17 +128,15 @@ class Generator:
     """Generates a sequence for each input of a model, from a start token.
 
     Args:
-        model: a model with `begin(inputs) -> (cache, static)`, KerasHub's `next(prompt,
-            cache, index, static)` and `target_vocabulary_size`.
+        model: a model with `begin(inputs) -> (cache, static)`, `next` and
+            `target_vocabulary_size`.
         sequences: the number of ids by the name of each input that is a sequence,
-            integers (B, S) with 0 for padding. These inputs are padded to the length of
-            a bucket. All other inputs, such as images, are passed to `begin` unchanged.
-        cached: whether the model caches values per position. If so, `begin` is called
-            as `begin(inputs, length)`, where `length` is the length of the prompt
-            including padding.
+            integers (B, S) with 0 for padding, which is padded to the length of a
+            bucket.
+        cached: whether `begin` is called as `begin(inputs, length)`, with the length of
+            the padded prompt.
         positions: the number of learned positions; None for no limit.
-        name: the name of the input that the sequences are generated from; by default
-            the first of `sequences`.
+        name: the name of the input; by default the first of `sequences`.
     """
 
     def __init__(
@@ -191,14 +185,7 @@ class Generator:
     ) -> Callable[[Tensor], Tensor]:
         """Returns a function from the input to the tokens, for a graph of open sizes.
 
-        Args:
-            sampler: a sampler of this package.
-            max_length: T, the number of tokens.
-            start_token_id: the token before the first generated token.
-            stop_token_ids: the tokens that end a sequence, or None.
-
-        Returns:
-            A function of one tensor (B, ...) that returns integers (B, T).
+        It maps one tensor (B, ...) to integers (B, T), where T is `max_length`.
         """
         positive("max_length", max_length)
         size = self.model.target_vocabulary_size
@@ -215,11 +202,7 @@ class Generator:
         return write
 
     def rules(self, max_length: int) -> kernels.Rules:
-        """Returns the rules of the input in an exported graph.
-
-        Raises:
-            ValueError: if `max_length` exceeds the learned positions.
-        """
+        """Returns the rules of the input in a graph, or raises a ValueError."""
         if self.positions is not None and max_length > self.positions:
             raise ValueError(
                 "`max_length` must not exceed the positions that the model has "
@@ -236,11 +219,7 @@ class Generator:
 
 
 def named_input(name: str, inputs: Any) -> Any:
-    """Returns the entry `name` if the inputs are a dict; else returns the inputs.
-
-    Raises:
-        ValueError: if the dict does not contain the entry.
-    """
+    """Returns the entry `name` of a dict, or raises a ValueError; else the inputs."""
     if not isinstance(inputs, dict):
         return inputs
     if name not in inputs:
@@ -249,15 +228,7 @@ def named_input(name: str, inputs: Any) -> Any:
 
 
 def stop_tokens(given: Any, size: int) -> tuple[int, ...] | None:
-    """Validates stop tokens and returns them as a tuple; None for no stop tokens.
-
-    Args:
-        given: an integer, several integers, or None.
-        size: the size of the vocabulary.
-
-    Raises:
-        ValueError: if a token is outside the vocabulary.
-    """
+    """Validates one stop token or several; returns a tuple, or None for none."""
     if given is None:
         return None
     stops = tuple(int(token) for token in np.atleast_1d(given))
@@ -266,12 +237,7 @@ def stop_tokens(given: Any, size: int) -> tuple[int, ...] | None:
 
 
 def as_tokens(name: str, given: Any, vocabulary: int) -> np.ndarray:
-    """Validates tokens and returns them as NumPy int32 (B, T).
-
-    Args:
-        name: the name of the argument.
-        given: the value of the argument.
-        vocabulary: the number of tokens in the vocabulary.
+    """Returns tokens as NumPy int32 (B, T).
 
     Raises:
         ValueError: if the tokens are not integers (B, T), are empty, or are outside the
@@ -290,12 +256,7 @@ def as_tokens(name: str, given: Any, vocabulary: int) -> np.ndarray:
 
 
 def padded(tokens: np.ndarray, positions: int | None = None) -> np.ndarray:
-    """Pads tokens (B, T) with 0 at the end to the length of a bucket.
-
-    Args:
-        tokens: integers (B, T).
-        positions: the maximum number of positions, at least T; None for no limit.
-    """
+    """Pads tokens (B, T) with 0 to the length of a bucket, at most `positions`."""
     length = tokens.shape[1]
     width = decoding.bucket(length)
     width = width if positions is None else min(width, positions)
@@ -305,16 +266,8 @@ def padded(tokens: np.ndarray, positions: int | None = None) -> np.ndarray:
 def as_hub(call: Callable, cache: Any, static: Any) -> tuple[Callable, list]:
     """Adapts a model's `next` and cache to KerasHub's samplers.
 
-    KerasHub's samplers carry the whole state from step to step as a list of tensors.
-
-    Args:
-        call: the model's `next`, f(prompt, cache, index, static).
-        cache: the first cache.
-        static: the read-only arguments of `next`.
-
-    Returns:
-        The function f(prompt, cache, index) for KerasHub's samplers, and the first
-        cache as a list of tensors.
+    These carry the whole state from step to step as a list of tensors. Returns their
+    function f(prompt, cache, index), and the first cache as such a list.
     """
     both = (cache, static)
     leaves = keras.tree.flatten(both)

@@ -152,11 +152,7 @@ def read(
 
 
 def class_of(path: pathlib.Path) -> tuple[Any, dict[str, Any]]:
-    """Returns the class of the model of a preset, and the config of its arguments.
-
-    Raises:
-        ValueError: config.json is damaged, or the class is no model with presets.
-    """
+    """Returns the class of a preset's model and its config, or raises a ValueError."""
     entries = read_json(path / CONFIG)
     with _naming(path / CONFIG):
         name, config = entries["registered_name"], entries["config"]
@@ -198,11 +194,7 @@ def _load_weights(model: Any, path: pathlib.Path, kwargs: dict[str, Any]) -> Non
 
 
 def read_json(path: pathlib.Path) -> dict[str, Any]:
-    """Reads a JSON file that holds an object.
-
-    Raises:
-        ValueError: the file is missing or damaged.
-    """
+    """Reads a JSON object; raises a ValueError if the file is missing or damaged."""
     if not path.exists():
         raise ValueError(
             f"`preset` must be a folder with {path.name}. Received: {path.parent}"

@@ -162,11 +162,7 @@ class Captions:
 
 
 def method_of(model: Any, name: str) -> Callable:
-    """Returns the method `name` of the model's preprocessor.
-
-    Raises:
-        ValueError: if the model has no preprocessor, or one for another task.
-    """
+    """Returns the method `name` of the model's preprocessor, or raises a ValueError."""
     found = model.preprocessor
     method = getattr(found, name, None)
     if method is None:

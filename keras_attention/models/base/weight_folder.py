@@ -41,11 +41,7 @@ class WeightFolder(NamedTuple):
     tensors: dict[str, StoredTensor]
 
     def entry(self, name: str, default: Any = None) -> Any:
-        """Returns an entry of the config.
-
-        Raises:
-            ValueError: if it is missing and has no default.
-        """
+        """Returns an entry; raises a ValueError if it is missing and has no default."""
         value = self.config.get(name)
         value = default if value is None else value
         if value is None:
@@ -141,11 +137,7 @@ def check_kind(folder: WeightFolder, hugging_face: str, hub: str) -> None:
 
 
 def read_json(file: pathlib.Path) -> dict[str, Any]:
-    """Reads a JSON object.
-
-    Raises:
-        ValueError: if the file holds something else.
-    """
+    """Reads a JSON object; raises a ValueError if the file holds something else."""
     try:
         content = json.loads(file.read_text("utf-8"))
     except ValueError as error:
@@ -210,15 +202,7 @@ def _hub_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
 def renamed(
     tensors: Mapping[str, StoredTensor], rename: Callable[[str], str]
 ) -> dict[str, StoredTensor]:
-    """Returns the tensors under other names.
-
-    Args:
-        tensors: the tensors by name.
-        rename: returns the new name for a name.
-
-    Raises:
-        ValueError: if two tensors get the same name.
-    """
+    """Renames tensors; raises a ValueError if two of them get the same name."""
     by_name: dict[str, StoredTensor] = {}
     for name, tensor in tensors.items():
         new = rename(name)
@@ -251,8 +235,7 @@ def build(
         copies: pairs of tensors that the model has only once.
 
     Raises:
-        ValueError: for missing tensors, tensors of other shapes, further tensors, and
-            copies that differ.
+        ValueError: for missing tensors, other shapes, further tensors, or other copies.
     """
     wanted = {k: v for recipe in recipes.values() for k, v in recipe.shapes.items()}
     missing = sorted({*wanted} - {*folder.tensors})

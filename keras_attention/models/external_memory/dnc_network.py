@@ -248,14 +248,9 @@ class AskedSteps(keras.layers.Layer):
 
 
 def check_answers(inputs: Any, padding: bool = False) -> None:
-    """Checks that each sequence has an answer step, if the inputs are arrays.
+    """Raises a ValueError for a sequence without an answer step, or one at padding.
 
-    Args:
-        inputs: the inputs of `fit`; anything except a dict of arrays is not checked.
-        padding: whether 0 in the inputs is padding, which cannot have an answer step.
-
-    Raises:
-        ValueError: for a sequence without an answer step, or with one at padding.
+    `padding` tells whether 0 in the inputs is padding, which cannot be an answer step.
     """
     answer_mask = _array(inputs, "answer_mask")
     if answer_mask is None or answer_mask.ndim != 2:
@@ -319,11 +314,9 @@ def _features(
     embedding: Any,
     memory: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Returns the vectors (B, T, ·) that the memory reads, and their mask.
+    """Returns the vectors (B, T, ·) that the memory reads, and their mask or None.
 
-    The mask (B, T) is False at padding tokens. For an input of vectors, it is None, and
-    vectors after the last answer step become 0. Otherwise a NaN there would reach the
-    gradients.
+    Vectors after the last answer step become 0: a NaN there would reach the gradients.
     """
     if vocabulary_size is None:
         if answer_mask is None:

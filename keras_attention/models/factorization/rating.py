@@ -13,15 +13,7 @@ from keras import ops
 
 
 class Tables:
-    """Builds embeddings with a common regularization.
-
-    Args:
-        regularization: the factor of the sum of squares of each table, at least 0.
-        dtype: the dtype of the layers.
-
-    Raises:
-        ValueError: for a negative regularization.
-    """
+    """Builds embeddings with a common regularization, which must be at least 0."""
 
     def __init__(self, regularization: float, dtype: Any) -> None:
         if not regularization >= 0:

@@ -35,11 +35,8 @@ _checked: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 class CandidateStep:
     """Replaces the step of `Equations` by a softmax over an index's candidates.
 
-    Args:
-        index: finds the candidates.
-        table: (P, D), the patterns followed by zeros.
-        count: N, the number of patterns.
-        max_left_out: the largest weight that the candidates may leave out.
+    The first `count` rows of the table are patterns; the candidates may leave out the
+    weight `max_left_out`.
 
     Raises:
         ValueError: if the index does not fit the patterns, or `max_left_out` is not
@@ -144,7 +141,7 @@ def candidate_update(
     table: Tensor,
     beta: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Takes one step towards the candidates of each state.
+    """Takes one step of states ξ (T, D) towards the candidates of each state.
 
     Args:
         states: ξ, (T, D).
@@ -155,8 +152,8 @@ def candidate_update(
         beta: β.
 
     Returns:
-        The new states (T, D); the distances that they moved, (T,); and the bounds of
-        the weight of the other patterns, (T,).
+        The new states; the distances that they moved, and the bounds of the weight of
+        the other patterns, (T,).
     """
     is_candidate = slots >= 0  # (T, C)
     x = ops.take(table, ops.maximum(slots, 0), axis=0)

@@ -47,9 +47,6 @@ class Equations:
 
     Each function takes states (T, D) and the table. The first `count` rows of the table
     are patterns.
-
-    Args:
-        settings: the settings of the memory.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -142,12 +139,9 @@ class Equations:
         return ops.sum(states**2, axis=-1) - nearest
 
     def by_blocks(self, name: str, states: Tensor, *given: Any) -> Tensor:
-        """Applies the function `name` to all states block by block; returns (T,).
+        """Applies "energy", "size" or "separation" to blocks of states; returns (T,).
 
-        Args:
-            name: "energy", "size" or "separation".
-            states: (T, D).
-            *given: the table, count, β and further arguments of the function.
+        The further arguments are the table, count, β and those of the function.
         """
         size = block_size(self.rows(given[0].shape[0]), states.shape[0])
         # The mass selects a Python branch, so it must be a static number.
@@ -180,7 +174,7 @@ def iterate_states(
     limit: int,
     tolerance: float | None,
 ) -> Iterator[Tensor]:
-    """Repeats `step` on a block of queries; yields the queries and each step's states.
+    """Repeats `step` on queries (T, D); yields them and the states of each step.
 
     Args:
         step: the step of `Equations`.
@@ -189,9 +183,6 @@ def iterate_states(
         size: the number of states in the compiled step, at least the number of queries.
         limit: the maximum number of steps.
         tolerance: the largest movement that counts as converged; None takes all steps.
-
-    Yields:
-        (T, D), until all queries have converged.
     """
     count = queries.shape[0]
     states, moving = padded(queries, size), np.arange(size) < count
@@ -206,10 +197,7 @@ def iterate_states(
 
 
 def concatenate_trajectories(trajectories: Sequence[Iterable[Tensor]]) -> np.ndarray:
-    """Concatenates the trajectories of blocks to (K + 1, T, D).
-
-    Shorter trajectories repeat their last state.
-    """
+    """Concatenates trajectories of blocks to (K + 1, T, D); the last states repeat."""
     arrays = [
         [as_numpy(states) for states in states_of_block]
         for states_of_block in trajectories
@@ -270,10 +258,7 @@ def is_valid(table: Tensor, count: Any) -> Tensor:
 
 
 def block_size(maximum: int, count: int) -> int:
-    """Returns the smallest power of two ≥ `count`, but at most `maximum`.
-
-    This limits the number of compiled block sizes.
-    """
+    """Returns the smallest power of two ≥ `count`, but at most `maximum`."""
     return min(maximum, 1 << max(count - 1, 0).bit_length())
 
 

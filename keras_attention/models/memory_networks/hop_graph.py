@@ -28,15 +28,9 @@ def hop_graph(model: Any, size: int) -> tuple[keras.Model, keras.Model]:
     refer to them. The state therefore holds two sets of entity vectors during a hop:
     those of the keys and those of the values. The second set replaces the first.
 
-    Args:
-        model: a `KeyValueMemNN`; the graph shares its weights.
-        size: M.
-
-    Returns:
-        Two models with the same inputs. The output of the first is (B, H + 1, M + 2):
-        the weights of the entities in each hop, and the probabilities of the answers.
-        The second also returns the queries of the hops: their features (B, H, D) and
-        entities (B, H, M).
+    Returns two models. The output of the first is (B, H + 1, M + 2): the weights of the
+    entities in each hop, and the probabilities of the answers. The second also returns
+    the queries of the hops: their features (B, H, D) and entities (B, H, M).
     """
     hops, width = model.hops, model.embedding_dim
     question = keras.Input((None,), dtype="int32", name="question")  # (B, L)

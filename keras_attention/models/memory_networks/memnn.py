@@ -272,11 +272,7 @@ def facts_of_the_story(inputs: dict[str, Any]) -> Tensor | None:
 
 
 def check_facts(inputs: Any) -> None:
-    """Checks supporting facts in NumPy against the slots of the story.
-
-    Raises:
-        ValueError: for a value that is neither a slot nor −1.
-    """
+    """Raises a ValueError for a supporting fact that is neither a slot nor −1."""
     given = inputs if isinstance(inputs, dict) else {}
     facts, story = given.get("supporting_facts"), given.get("story")
     shape: Any = getattr(story, "shape", ())

@@ -26,11 +26,6 @@ def image_encoder(
     """Returns a small convolutional network; each block halves rows and columns.
 
     The network has no bias, so features are 0 where the image is 0.
-
-    Args:
-        image_shape: the numbers of rows, columns and channels.
-        filters: the number of filters of each block.
-        dtype: the dtype policy of the layers.
     """
     like = {"padding": "same", "data_format": "channels_last", "dtype": dtype}
     layers = [keras.Input(image_shape)]
@@ -51,16 +46,7 @@ def image_encoder(
 
 
 def check_image_shape(image_shape: Any, encoder: Any) -> tuple[int | None, ...]:
-    """Returns the shape of an input without its batch axis, as a tuple.
-
-    Args:
-        image_shape: the argument of `ImageCaptioner`.
-        encoder: the argument of `ImageCaptioner`.
-
-    Raises:
-        ValueError: if the shape does not fit the encoder, or `encoder` is none of the
-            three.
-    """
+    """Returns the shape of an input as a tuple, if it fits the encoder."""
     is_layer = isinstance(encoder, keras.layers.Layer)
     if not (encoder is None or encoder == "cnn" or is_layer):
         raise ValueError(
@@ -122,11 +108,7 @@ def fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
 
 
 def check_filters(given: Any, encoder: Any) -> tuple[int, ...]:
-    """Returns the numbers of filters as a tuple.
-
-    Raises:
-        ValueError: if there are none, or the encoder does not use them.
-    """
+    """Returns the numbers of filters as a tuple, if there are any that are used."""
     filters = tuple(positive("filters", width) for width in given)
     if not filters:
         raise ValueError("`filters` must hold at least one number. Received: ()")

@@ -26,10 +26,7 @@ LOOPS = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}
 class TokenDecoder:
     """An embedding and a recurrent layer. Both layers belong to the model.
 
-    Args:
-        embedding: a layer that maps tokens to vectors.
-        rnn: an `AttentionRNN`; without a memory, a recurrent layer of Keras.
-        attends: whether the decoder has a memory.
+    `rnn` is an `AttentionRNN`; a recurrent layer of Keras if the decoder has no memory.
     """
 
     def __init__(self, embedding: Any, rnn: Any, attends: bool = True) -> None:
@@ -40,19 +37,11 @@ class TokenDecoder:
     def begin(
         self, memory: Tensor, state: list[Tensor], mask: Tensor, attended: Tensor
     ) -> tuple[dict[str, Any], Any]:
-        """Prepares the first call of `step`.
+        """Returns the cache and the read-only inputs of the first call of `step`.
 
-        Args:
-            memory: (B, S, ·).
-            state: the initial state of the cell.
-            mask: booleans (B, S).
-            attended: float32 (B, S), the initial "alignment_sum".
-
-        Returns:
-            The cache that `step` updates, and the read-only inputs of `step`. The
-            "alignment_sum" (B, S) of the cache is the total attention to each key, for
-            the coverage penalty of a beam search. This entry is missing if the
-            attention layer cannot return its weights.
+        The "alignment_sum" (B, S) of the cache, which begins with `attended`, is the
+        total attention to each key, for the coverage penalty of a beam search. It is
+        missing if the attention layer cannot return its weights.
         """
         if not self.attends:
             return {"state": state, "alignment_sum": attended}, ()
@@ -67,9 +56,8 @@ class TokenDecoder:
     ) -> tuple[Tensor, Tensor, dict[str, Any]]:
         """Reads the token before `index`.
 
-        Returns:
-            The embedding of the token (B, D), the output of the recurrent layer (B, ·),
-            and the cache.
+        Returns the embedding of the token (B, D), the output of the recurrent layer (B,
+        ·), and the cache.
         """
         word = self.embedding(decoding.read(prompt, index - 1))  # (B, D)
         attended = cache.get("alignment_sum")
@@ -122,7 +110,8 @@ def attention_rnn(
     """Returns the decoder of a model.
 
     Args:
-        attention: one of `known`, or any attention layer, which is used unchanged.
+        attention: one of the `known` names, or any attention layer, which stays
+            unchanged.
         cell: "gru" or "lstm".
         units: U, the units of the cell.
         dtype: the dtype policy of the layers created here.
@@ -130,10 +119,6 @@ def attention_rnn(
         order: "before" or "after", if `attention` does not determine it.
         carries: whether the model has a `CarryChoices`, for attention layers that learn
             only through the weights that they return.
-
-    Raises:
-        ValueError: if `attention` is neither a known name nor an attention layer, or if
-            the layer learns only through its weights and `carries` is False.
     """
     if isinstance(attention, str) and attention not in known:
         names = ", ".join(repr(name) for name in known)

@@ -59,14 +59,8 @@ class Sizes(NamedTuple):
 def sizes(folder: WeightFolder, names: tuple[str, ...]) -> Sizes:
     """Reads the sizes of a model from the config of a folder.
 
-    Args:
-        folder: the folder.
-        names: the names of the entries, in the order of `Sizes`. The width inside the
-            MLP defaults to 4 D.
-
-    Raises:
-        ValueError: if an entry is missing or no integer of at least 1, or the heads do
-            not divide D.
+    `names` are the entries in the order of `Sizes`; the width inside the MLP defaults
+    to 4 D. A missing or unfit entry raises a ValueError.
     """
     dim = folder.size(names[2])
     default = {names[4]: 4 * dim}
@@ -79,14 +73,7 @@ def sizes(folder: WeightFolder, names: tuple[str, ...]) -> Sizes:
 def arguments(
     size: Sizes, dropout: float, attention_dropout: float, **block: Any
 ) -> dict[str, Any]:
-    """Returns the arguments of a model.
-
-    Args:
-        size: the sizes of the model.
-        dropout: the dropout rate of the embeddings and of the sublayers' outputs.
-        attention_dropout: the dropout rate of the attention weights.
-        **block: further arguments of the blocks, in place of GELU by tanh.
-    """
+    """Returns the arguments of a model; `block` has those that replace the defaults."""
     return {
         "vocabulary_size": size.vocabulary,
         "num_layers": size.layers,
@@ -115,11 +102,7 @@ class Layout(NamedTuple):
     ) -> dict[str, Recipe]:
         """Returns the recipes of a kernel and a bias.
 
-        Args:
-            ours: the path of our layer.
-            stored: the name of the stored layer.
-            shape: the shape of our kernel.
-            inputs: the number of its axes that are inputs.
+        `shape` is that of our kernel, whose first axes are the `inputs`.
         """
         kernel, bias = shape, shape[inputs:]
         if self.is_flat:
@@ -146,14 +129,7 @@ class Layout(NamedTuple):
     def block(
         self, ours: str, stored: str, sublayers: dict[str, str], size: Sizes
     ) -> dict[str, Recipe]:
-        """Returns the recipes of a block.
-
-        Args:
-            ours: the path of our block.
-            stored: what the names of the stored sublayers begin with.
-            sublayers: the names of the stored sublayers, by those of ours.
-            size: the sizes of the model.
-        """
+        """Returns the recipes of a block, by the names of its stored sublayers."""
         dim, heads, width = size.split
         recipes: dict[str, Recipe] = {}
         for name, theirs in sublayers.items():
@@ -177,12 +153,7 @@ HUB = Layout(("/vars/0", "/vars/1"))
 
 
 def hub_blocks(stored: str, size: Sizes) -> dict[str, Recipe]:
-    """Returns the recipes of all blocks of a model of KerasHub.
-
-    Args:
-        stored: the name of the first stored block, such as "transformer_decoder".
-        size: the sizes of the model.
-    """
+    """Returns the recipes of all blocks of KerasHub; `stored` names the first one."""
     recipes: dict[str, Recipe] = {}
     for n in range(size.layers):
         hub = f"layers/{stored}" + (f"_{n}/" if n else "/")

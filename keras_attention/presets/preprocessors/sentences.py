@@ -58,12 +58,7 @@ def words_of(text: str, vocabulary: Vocabulary) -> list[str]:
 
 
 def text_of(words: Iterable[str], starts: bool = True) -> str:
-    """Joins words and marks to a text, with a capital at the start of each sentence.
-
-    Args:
-        words: words and marks.
-        starts: whether the first word starts a sentence.
-    """
+    """Joins words to a text, with a capital at the start of each sentence."""
     text, glued, quoted = "", True, False
     for word in words:
         closes = word == '"' and quoted
@@ -90,12 +85,7 @@ def cased_vocabulary(
     """Makes a vocabulary that distinguishes capitals, for `words_of`.
 
     The first word of a text counts in the spelling that is more frequent within texts,
-    and in lower case if there is none.
-
-    Args:
-        texts: sentences.
-        max_size: the maximum size, with the special tokens.
-        min_count: the minimum number of occurrences of a word.
+    and in lower case if there is none. `max_size` includes the special tokens.
     """
     rows = [tokenize(text, lowercase=False) for text in texts]
     inner = collections.Counter(word for row in rows for word in row[1:])
@@ -122,11 +112,7 @@ def check_vocabulary(name: str, vocabulary: Any, level: str = "word") -> Vocabul
 
 
 def named(name: str, texts: Any) -> dict[str, str]:
-    """Returns the texts of an argument by name: one string, or a list of strings.
-
-    Raises:
-        ValueError: it is neither, or empty.
-    """
+    """Returns one or several texts by name, or raises a ValueError."""
     if isinstance(texts, str):
         return {name: texts}
     is_list = isinstance(texts, Iterable) and not isinstance(texts, (bytes, dict))
@@ -144,12 +130,7 @@ def encode(
 ) -> list[int]:
     """Returns the index of each word of a text.
 
-    Args:
-        name: the name of the text, for messages.
-        text: the text.
-        vocabulary: the vocabulary.
-        max_words: the maximum number of words and marks.
-        blank: what stands for a missing word, and is no unknown one.
+    `name` is for messages; `blank` stands for a missing word, and is no unknown one.
 
     Warns:
         UnknownWordsWarning: the vocabulary lacks words, which become the unknown word.

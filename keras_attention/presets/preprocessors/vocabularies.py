@@ -15,15 +15,7 @@ VOCABULARY: dict[str, tuple[str, Any, Any]] = {
 
 
 class WordPreprocessor(Preprocessor):
-    """A preprocessor with one vocabulary of words, for texts of limited length.
-
-    Args:
-        vocabulary: a `text.Vocabulary` of words.
-        max_words: the maximum number of words and marks of a text.
-
-    Raises:
-        ValueError: `max_words` is below 1, or `vocabulary` is not of that class.
-    """
+    """A preprocessor with one vocabulary of words, for texts of at most `max_words`."""
 
     _assets = VOCABULARY
 

@@ -197,9 +197,7 @@ def tf_tokenizer(vocabulary: Subwords, side: str) -> Any:
 def check_exporting(function: str, **vocabularies: Any) -> None:
     """Raises a ValueError unless the backend and the vocabularies can be exported.
 
-    Args:
-        function: the name of the exporting function, for the message.
-        **vocabularies: the vocabularies by the names of the arguments.
+    `function` names the exporting function; `vocabularies` are by argument.
     """
     if keras.config.backend() != "tensorflow":
         raise ValueError(
