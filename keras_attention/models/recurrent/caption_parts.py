@@ -1,7 +1,7 @@
 """The layers of an `ImageCaptioner`, shared by its graph and its generation.
 
 Shapes: B batch, S locations of an image, A width of a location, D width of a word, V
-vocabulary.
+vocabulary, T words of a caption, H heads.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from keras_attention.models.recurrent.image_encoder import Places, image_encoder
 from keras_attention.models.recurrent.token_decoder import (
     TokenDecoder,
     attention_rnn,
+    average_heads,
     word_embedding,
 )
 
@@ -25,21 +26,7 @@ Tensor = Any
 
 
 class CaptionParts:
-    """Creates the layers of an `ImageCaptioner`; they belong to the model.
-
-    Args:
-        encoder: "cnn", a layer, or None if the inputs are features.
-        image_shape: the shape of an input without its batch axis.
-        vocabulary_size: V.
-        embedding_dim: D.
-        units: the units of the decoder.
-        filters: the number of filters of each block of the encoder "cnn".
-        cell: "lstm" or "gru".
-        attention: "bahdanau" or an attention layer.
-        order: "before" or "after", as in `AttentionRNN`.
-        dropout: the dropout rate of the decoder's inputs and outputs.
-        dtype: the dtype policy of all layers.
-    """
+    """Creates the layers of an `ImageCaptioner`; they belong to the model."""
 
     def __init__(
         self,
@@ -74,10 +61,10 @@ class CaptionParts:
         rnn = attention_rnn(attention, cell, units, dtype, ("bahdanau",), order, True)
         self.decoder = TokenDecoder(words, rnn)
         self.carry = None  # of an attention layer that learns by its weights
-        one = as_attention(rnn.attention)
-        if one.learns_by_weights:
+        protocol = as_attention(rnn.attention)
+        if protocol.learns_by_weights:
             # After the cell, a choice affects its own logits alone.
-            is_stateless = not one.state_shapes((1, 1))
+            is_stateless = not protocol.state_shapes((1, 1))
             credit = "own" if order == "after" and is_stateless else "later"
             self.carry = CarryChoices(credit, dtype=dtype, name="choices")
         self.dropout = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")
@@ -99,3 +86,34 @@ class CaptionParts:
     def logits_of(self, words: Tensor, found: Tensor) -> Tensor:
         """Returns the logits (..., V) from words (..., D) and [s; z] (..., ·)."""
         return self.logits(ops.tanh(words + self.deep(self.dropout(found))))
+
+
+class DoublyStochastic(keras.layers.Layer):
+    """Adds λ Σᵢ (1 − Σₜ αₜᵢ)² to the loss (equation 14).
+
+    Args:
+        weight: λ, the weight of the penalty.
+
+    Call arguments:
+        outputs: a tensor that the layer returns unchanged.
+        weights: α, (B, T, S) or (B, H, T, S).
+        target: integers (B, T), 0 is padding.
+        mask: booleans (B, S), True for locations that are not blank.
+    """
+
+    def __init__(self, weight: float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.weight = weight
+
+    def call(
+        self, outputs: Tensor, weights: Tensor, target: Tensor, mask: Tensor
+    ) -> Tensor:
+        weights = average_heads(ops.cast(weights, "float32"), 3)  # (B, T, S)
+        written = ops.cast(ops.not_equal(target, 0), "float32")[..., None]  # (B, T, 1)
+        attended = ops.sum(weights * written, axis=1)  # (B, S)
+        lacking = ops.where(mask, (1.0 - attended) ** 2, ops.zeros_like(attended))
+        self.add_loss(self.weight * ops.mean(ops.sum(lacking, axis=1)))
+        return outputs
+
+    def compute_output_spec(self, outputs: Any, *others: Any) -> Any:
+        return keras.KerasTensor(outputs.shape, self.compute_dtype)

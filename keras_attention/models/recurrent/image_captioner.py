@@ -21,8 +21,10 @@ from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.generating_models import GeneratesTargets
 from keras_attention.models.base.generation import Generator
 from keras_attention.models.base.strings import Captions
-from keras_attention.models.recurrent.caption_parts import CaptionParts
-from keras_attention.models.recurrent.doubly_stochastic import DoublyStochastic
+from keras_attention.models.recurrent.caption_parts import (
+    CaptionParts,
+    DoublyStochastic,
+)
 from keras_attention.models.recurrent.image_encoder import (
     FILTERS,
     check_features,
@@ -171,7 +173,11 @@ class ImageCaptioner(Captions, GeneratesTargets, ConfiguredModel):
             units=units,
         )
         check_cell(cell)
-        _check_penalty(doubly_stochastic)
+        if not doubly_stochastic >= 0:
+            raise ValueError(
+                "`doubly_stochastic` must be at least 0. "
+                f"Received: doubly_stochastic={doubly_stochastic}"
+            )
         fraction("dropout", dropout)
 
         name = "features" if encoder is None else "image"
@@ -196,7 +202,7 @@ class ImageCaptioner(Captions, GeneratesTargets, ConfiguredModel):
         words = parts.decoder.embedding(target)  # (B, T, D)
         weighted = doubly_stochastic or parts.carry is not None
         options = {"return_attention_scores": True} if weighted else {}
-        found = parts.decoder.rnn(
+        outputs = parts.decoder.rnn(
             parts.dropout(words),
             memory,
             initial_state=state,
@@ -204,14 +210,20 @@ class ImageCaptioner(Captions, GeneratesTargets, ConfiguredModel):
             **options,
         )
         if parts.carry is not None:
-            _check_no_penalty(doubly_stochastic, attention)
-            found, weights = found
-            logits = parts.carry(parts.logits_of(words, found), weights)
+            if doubly_stochastic:
+                raise ValueError(
+                    "`doubly_stochastic` must be 0 for an attention layer that learns "
+                    "by REINFORCE: the gradient of its weights is not that of the "
+                    f"penalty. Received: doubly_stochastic={doubly_stochastic}, "
+                    f"attention={attention!r}"
+                )
+            outputs, weights = outputs
+            logits = parts.carry(parts.logits_of(words, outputs), weights)
         else:
             if doubly_stochastic:
                 penalty = DoublyStochastic(doubly_stochastic, name="sees_all")
-                found = penalty(*found, target, is_valid)
-            logits = parts.logits_of(words, found)  # (B, T, V)
+                outputs = penalty(*outputs, target, is_valid)
+            logits = parts.logits_of(words, outputs)  # (B, T, V)
 
         super().__init__({name: image, "target": target}, logits, locals())
         self._parts = parts
@@ -294,20 +306,3 @@ class ImageCaptioner(Captions, GeneratesTargets, ConfiguredModel):
             missing = decoding.bucket(image.shape[1]) - image.shape[1]
             image = np.pad(image, ((0, 0), (0, missing), (0, 0)))
         return image
-
-
-def _check_penalty(penalty: float) -> None:
-    if not penalty >= 0:
-        raise ValueError(
-            "`doubly_stochastic` must be at least 0. "
-            f"Received: doubly_stochastic={penalty}"
-        )
-
-
-def _check_no_penalty(penalty: float, attention: Any) -> None:
-    if penalty:
-        raise ValueError(
-            "`doubly_stochastic` must be 0 for an attention layer that learns by "
-            "REINFORCE: the gradient of its weights is not that of the penalty. "
-            f"Received: doubly_stochastic={penalty}, attention={attention!r}"
-        )

@@ -160,11 +160,13 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
             )
             for n, name in enumerate(("bridge", "bridge_cell")[: 1 + (cell == "lstm")])
         ]
-        parts.decoder = TokenDecoder(
-            target_embedding,
-            _decoder(attention, cell, units, dtype),
-            attention is not None,
-        )
+        attends = attention is not None
+        if attends:
+            known = ("bahdanau", "luong", None)
+            rnn = attention_rnn(attention, cell, units, dtype, known, "before")
+        else:
+            rnn = LOOPS[cell](units, return_sequences=True, dtype=dtype, name="decoder")
+        parts.decoder = TokenDecoder(target_embedding, rnn, attends)
         parts.logits = keras.layers.Dense(
             target_vocabulary_size, dtype=dtype, name="logits"
         )
@@ -247,10 +249,3 @@ class _Parts:
         else:
             outputs = decoder.rnn(words, initial_state=state)
         return self.logits(self.dropout(outputs))
-
-
-def _decoder(attention: Any, cell: str, units: int, dtype: Any) -> Any:
-    if attention is None:
-        return LOOPS[cell](units, return_sequences=True, dtype=dtype, name="decoder")
-    known = ("bahdanau", "luong", None)
-    return attention_rnn(attention, cell, units, dtype, known, "before")

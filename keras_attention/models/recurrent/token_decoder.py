@@ -89,12 +89,20 @@ def check_cell(cell: Any) -> None:
 
 
 def word_embedding(
-    size: int, width: int, name: str, dtype: Any
-) -> keras.layers.Embedding:
+    size: int, width: int, name: str, dtype: Any, is_reversible: bool = False
+) -> Any:
     """Returns an embedding whose initial vectors have a squared norm of about 1."""
-    initializer = keras.initializers.RandomNormal(stddev=width**-0.5)
-    return keras.layers.Embedding(
-        size, width, embeddings_initializer=initializer, dtype=dtype, name=name
+    options: dict[str, Any] = {
+        "embeddings_initializer": keras.initializers.RandomNormal(stddev=width**-0.5),
+        "dtype": dtype,
+        "name": name,
+    }
+    if not is_reversible:
+        return keras.layers.Embedding(size, width, **options)
+    # Otherwise the logits would have the dtype of the weights.
+    logits_dtype = keras.dtype_policies.get(dtype).compute_dtype
+    return keras.layers.ReversibleEmbedding(
+        size, width, reverse_dtype=logits_dtype, **options
     )
 
 
@@ -126,7 +134,7 @@ def attention_rnn(
             f"`attention` must be {names} or an attention layer. "
             f"Received: attention={attention!r}"
         )
-    one = CELLS[cell](units, dtype=dtype, name="cell")
+    inner = CELLS[cell](units, dtype=dtype, name="cell")
     options: dict[str, Any] = {}
     if attention == "bahdanau":
         layer = BahdanauAttention(units, dtype=dtype, name="attention")
@@ -135,9 +143,15 @@ def attention_rnn(
         order, options = "after", {"attention_units": units, "input_feeding": True}
     else:
         layer = attention
-        found = as_attention(layer)
+        protocol = as_attention(layer)
         if not carries:
-            check_learns_by_output(found)
+            check_learns_by_output(protocol)
     return AttentionRNN(
-        one, layer, order, return_sequences=True, dtype=dtype, name="decoder", **options
+        inner,
+        layer,
+        order,
+        return_sequences=True,
+        dtype=dtype,
+        name="decoder",
+        **options,
     )

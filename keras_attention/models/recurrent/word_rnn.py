@@ -18,6 +18,7 @@ from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.continuation import Continuation
 from keras_attention.models.base.generating_models import ContinuesPrompts
 from keras_attention.models.base.strings import Completes
+from keras_attention.models.recurrent.token_decoder import word_embedding
 from keras_attention.numerics import masks
 from keras_attention.ops.sequence import decoding
 
@@ -123,26 +124,11 @@ class WordRNN(Completes, ContinuesPrompts, ConfiguredModel):
                 f"embedding_dim={embedding_dim}, units={units}"
             )
         parts = _Parts()
-        initializer = keras.initializers.RandomNormal(stddev=embedding_dim**-0.5)
-        if tie_embeddings:
-            parts.embedding = keras.layers.ReversibleEmbedding(
-                vocabulary_size,
-                embedding_dim,
-                # Otherwise the logits would have the dtype of the weights.
-                reverse_dtype=keras.dtype_policies.get(dtype).compute_dtype,
-                embeddings_initializer=initializer,
-                dtype=dtype,
-                name="embedding",
-            )
-            parts.dense = None
-        else:
-            parts.embedding = keras.layers.Embedding(
-                vocabulary_size,
-                embedding_dim,
-                embeddings_initializer=initializer,
-                dtype=dtype,
-                name="embedding",
-            )
+        parts.embedding = word_embedding(
+            vocabulary_size, embedding_dim, "embedding", dtype, tie_embeddings
+        )
+        parts.dense = None
+        if not tie_embeddings:
             parts.dense = keras.layers.Dense(
                 vocabulary_size, dtype=dtype, name="logits"
             )

@@ -17,9 +17,19 @@ from keras_attention.layers.transformer.transformer_decoder_block import (
 from keras_attention.layers.transformer.transformer_encoder_block import (
     TransformerEncoderBlock,
 )
+from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.transformer.backbone import TokenEmbedding
 
 ADDED = ("sinusoidal", "learned")
+SIZES = (
+    "vocabulary_size",
+    "source_vocabulary_size",
+    "target_vocabulary_size",
+    "num_classes",
+    "num_layers",
+    "dim",
+    "max_length",
+)
 # The allowed keys of a model's `block`. All others are arguments of the model.
 OF_BLOCKS = (
     "activation",
@@ -34,9 +44,9 @@ OF_BLOCKS = (
 class Architecture:
     """The checked arguments of a Transformer; creates its embeddings and blocks.
 
-    All blocks have equal settings and separate attention layers. The arguments are
-    those of `Transformer`, whose errors this class raises; `defaults` are arguments of
-    the blocks that `block` overrides.
+    All blocks have equal settings and separate attention layers. `arguments` are the
+    `locals()` of the model's constructor, whose errors this class raises; see
+    `Transformer`. `defaults` are arguments of the blocks that `block` overrides.
 
     Attributes:
         num_heads: the number of heads that the model uses; None with an `attention`.
@@ -44,41 +54,33 @@ class Architecture:
     """
 
     def __init__(
-        self,
-        dim: int,
-        num_heads: int | None,
-        intermediate_dim: int,
-        dropout: float,
-        position: Any = None,
-        block: dict[str, Any] | None = None,
-        attention: Any = None,
-        cross_attention: Any = None,
-        dtype: Any = None,
-        default_heads: int = 8,
-        **defaults: Any,
+        self, arguments: dict[str, Any], default_heads: int = 8, **defaults: Any
     ) -> None:
+        sizes = {name: arguments[name] for name in SIZES if name in arguments}
+        check_sizes(**sizes)
+        dim, num_heads = arguments["dim"], arguments["num_heads"]
+        position, block = arguments.get("position"), arguments.get("block")
         self.position, attention_position = split_position(position)
-        arguments = {**defaults, **block_arguments(block, attention_position)}
-        for name, layer in (
-            ("attention", attention),
-            ("cross_attention", cross_attention),
-        ):
+        options = {**defaults, **block_arguments(block, attention_position)}
+        layers = [arguments.get(name) for name in ("attention", "cross_attention")]
+        for name, layer in zip(("attention", "cross_attention"), layers):
             if layer is not None:
                 check_layer(name, layer)
+        attention, cross_attention = layers
         if attention is None:
             num_heads = default_heads if num_heads is None else num_heads
-            check_heads(dim, num_heads, arguments)
+            check_heads(dim, num_heads, options)
         else:
             check_alone(num_heads, position, attention_position, block)
         self.num_heads = num_heads
         self._dim = dim
-        self._shared = {"dropout": dropout, "dtype": dtype}
+        self._shared = {name: arguments[name] for name in ("dropout", "dtype")}
         self._attention, self._cross_attention = attention, cross_attention
         self._arguments = {
             "num_heads": num_heads,
-            "intermediate_dim": intermediate_dim,
+            "intermediate_dim": arguments["intermediate_dim"],
             **self._shared,
-            **arguments,
+            **options,
         }
 
     def embedding(self, vocabulary_size: int, **options: Any) -> TokenEmbedding:

@@ -12,7 +12,6 @@ import numpy as np
 from keras import ops
 
 from keras_attention.layers.base.serialization import export
-from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.continuation import Continuation
 from keras_attention.models.base.generating_models import ContinuesPrompts
@@ -128,12 +127,7 @@ class CausalLM(Completes, ContinuesPrompts, ConfiguredModel):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        check_sizes(
-            vocabulary_size=vocabulary_size,
-            num_layers=num_layers,
-            dim=dim,
-            max_length=max_length,
-        )
+        architecture = Architecture(locals(), **BLOCK)
         if pad_token_id is not None:
             is_integer = isinstance(pad_token_id, (int, np.integer))
             if not is_integer or isinstance(pad_token_id, bool):
@@ -142,17 +136,6 @@ class CausalLM(Completes, ContinuesPrompts, ConfiguredModel):
                     f"Received: {pad_token_id=}"
                 )
             decoding.check_tokens("pad_token_id", pad_token_id, vocabulary_size)
-        architecture = Architecture(
-            dim,
-            num_heads,
-            intermediate_dim,
-            dropout,
-            position,
-            block,
-            attention,
-            dtype=dtype,
-            **BLOCK,
-        )
         num_heads = architecture.num_heads
         backbone = Backbone(
             architecture.embedding(

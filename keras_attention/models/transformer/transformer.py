@@ -14,7 +14,6 @@ import numpy as np
 from keras import ops
 
 from keras_attention.layers.base.serialization import export
-from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.generating_models import GeneratesTargets
 from keras_attention.models.base.generation import Generator, as_tokens
@@ -151,24 +150,8 @@ class Transformer(Translates, GeneratesTargets, ConfiguredModel):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        check_sizes(
-            source_vocabulary_size=source_vocabulary_size,
-            target_vocabulary_size=target_vocabulary_size,
-            num_layers=num_layers,
-            dim=dim,
-        )
+        architecture = Architecture(locals())
         check_tie(tie_embeddings, source_vocabulary_size, target_vocabulary_size)
-        architecture = Architecture(
-            dim,
-            num_heads,
-            intermediate_dim,
-            dropout,
-            position,
-            block,
-            attention,
-            cross_attention,
-            dtype,
-        )
         num_heads = architecture.num_heads
         layers = range(num_layers)
         encoder_blocks = [architecture.encoder(f"encoder_block_{n}") for n in layers]
