@@ -56,17 +56,16 @@ class Architecture:
     def __init__(
         self, arguments: dict[str, Any], default_heads: int = 8, **defaults: Any
     ) -> None:
-        sizes = {name: arguments[name] for name in SIZES if name in arguments}
-        check_sizes(**sizes)
+        check_sizes(**{name: arguments[name] for name in SIZES if name in arguments})
         dim, num_heads = arguments["dim"], arguments["num_heads"]
         position, block = arguments.get("position"), arguments.get("block")
         self.position, attention_position = split_position(position)
         options = {**defaults, **block_arguments(block, attention_position)}
-        layers = [arguments.get(name) for name in ("attention", "cross_attention")]
-        for name, layer in zip(("attention", "cross_attention"), layers):
-            if layer is not None:
-                check_layer(name, layer)
-        attention, cross_attention = layers
+        self._attention = attention = arguments.get("attention")
+        self._cross_attention = arguments.get("cross_attention")
+        for name in ("attention", "cross_attention"):
+            if arguments.get(name) is not None:
+                check_layer(name, arguments[name])
         if attention is None:
             num_heads = default_heads if num_heads is None else num_heads
             check_heads(dim, num_heads, options)
@@ -75,7 +74,6 @@ class Architecture:
         self.num_heads = num_heads
         self._dim = dim
         self._shared = {name: arguments[name] for name in ("dropout", "dtype")}
-        self._attention, self._cross_attention = attention, cross_attention
         self._arguments = {
             "num_heads": num_heads,
             "intermediate_dim": arguments["intermediate_dim"],

@@ -121,15 +121,17 @@ class UniversalTransformer(AnswersQuestions, ConfiguredModel):
         if isinstance(block, keras.layers.Layer):
             shared = _copy(block, num_heads, intermediate_dim)
         else:
-            architecture = Architecture(
-                dim,
-                num_heads,
-                4 * dim if intermediate_dim is None else intermediate_dim,
-                dropout,
-                block=block,
-                dtype=dtype,
-            )
-            shared = architecture.encoder("block")
+            arguments = {
+                "dim": dim,
+                "num_heads": num_heads,
+                "intermediate_dim": 4 * dim,
+                "dropout": dropout,
+                "block": block,
+                "dtype": dtype,
+            }
+            if intermediate_dim is not None:
+                arguments["intermediate_dim"] = intermediate_dim
+            shared = Architecture(arguments).encoder("block")
         halting = adaptive_halting.get(halting, dtype)
         scales = position != "learned"
         encoder = SentenceEncoder(
