@@ -13,6 +13,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_attention.numerics.precision import to_float32
@@ -144,6 +145,7 @@ class Sampler(abc.ABC):
             draws = self.draw(batch, length)
         else:
             draws = ops.convert_to_tensor(draws)
+        tokens = () if stop_token_ids is None else np.atleast_1d(stop_token_ids)
         request = Request(
             next=_checked(next, stop_token_ids),
             prompt=prompt,
@@ -152,7 +154,7 @@ class Sampler(abc.ABC):
             static=static,
             start=index,
             stop=stop,
-            stop_tokens=_tokens(stop_token_ids),
+            stop_tokens=tuple(map(int, tokens)),
             draws=draws,
         )
         return self.search(request)
@@ -280,14 +282,6 @@ def _stop(max_length: Any, index: Any, known: int | None, length: Any) -> Any:
         if isinstance(index, Integral):
             decoding.check_max_length(max_length, int(index))
     return max_length
-
-
-def _tokens(stop_token_ids: Any) -> tuple[int, ...]:
-    if stop_token_ids is None:
-        return ()
-    if isinstance(stop_token_ids, Integral):
-        return (int(stop_token_ids),)
-    return tuple(int(token) for token in stop_token_ids)
 
 
 def _checked(next: Callable, stop_token_ids: Any) -> Next:

@@ -127,7 +127,7 @@ class Vocabulary(SpecialTokens):
         self._tokens = (*SPECIAL_TOKENS, *tokens)
         self._index: dict[str, int] = {}
         for index, token in enumerate(self._tokens):
-            proper = index < len(SPECIAL_TOKENS) or self._is_one(token)
+            proper = index < len(SPECIAL_TOKENS) or _is_one(token, level)
             if not proper or token in self._index:
                 raise ValueError(
                     f"`tokens` must be distinct, each one {level}, and none of "
@@ -275,9 +275,6 @@ class Vocabulary(SpecialTokens):
             return tokenize(text, self.lowercase)
         return list(_normalize(text, self.lowercase))
 
-    def _is_one(self, token: object) -> bool:
-        return isinstance(token, str) and _is_one(token, self.level)
-
     def _key(self) -> tuple[tuple[str, ...], str, bool]:
         return self._tokens, self.level, self.lowercase
 
@@ -289,7 +286,9 @@ def _normalize(text: str, lowercase: bool) -> str:
     return text.lower() if lowercase else text
 
 
-def _is_one(token: str, level: str) -> bool:
+def _is_one(token: object, level: str) -> bool:
+    if not isinstance(token, str):
+        return False
     if level == "word":
         return token.split() == [token]
     return len(token) == 1 and token not in "\r\n"

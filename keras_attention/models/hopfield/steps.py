@@ -198,17 +198,11 @@ def iterate_states(
 
 def concatenate_trajectories(trajectories: Sequence[Iterable[Tensor]]) -> np.ndarray:
     """Concatenates trajectories of blocks to (K + 1, T, D); the last states repeat."""
-    arrays = [
-        [as_numpy(states) for states in states_of_block]
-        for states_of_block in trajectories
-    ]
-    longest = max(map(len, arrays))
-    full = [
-        states_of_block + states_of_block[-1:] * (longest - len(states_of_block))
-        for states_of_block in arrays
-    ]
+    blocks = [np.stack([*map(as_numpy, states)]) for states in trajectories]
+    longest = max(map(len, blocks))
+    repeats = [((0, longest - len(x)), (0, 0), (0, 0)) for x in blocks]
     return np.concatenate(
-        [np.stack(states_of_block) for states_of_block in full], axis=1
+        [np.pad(x, room, "edge") for x, room in zip(blocks, repeats)], axis=1
     )
 
 

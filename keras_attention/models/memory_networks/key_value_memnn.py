@@ -12,8 +12,7 @@ from keras_attention.layers.base.arguments import clone_initializer
 from keras_attention.layers.base.checked import check_ids, is_checkable
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.memory_networks.sentence_encoder import normal
-from keras_attention.models.base.arguments import check_sizes
-from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
 from keras_attention.models.base.strings import AnswersQuestions
 from keras_attention.models.memory_networks.hop_graph import by_entity, join
 from keras_attention.numerics import masks, normalizers

@@ -10,8 +10,7 @@ from keras import ops
 from keras_attention.layers import MemoryAge, MemoryHop, SentenceEncoder
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.memory_networks.sentence_encoder import normal
-from keras_attention.models.base.arguments import check_sizes
-from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
 from keras_attention.models.base.strings import AnswersQuestions
 from keras_attention.numerics import masks
 

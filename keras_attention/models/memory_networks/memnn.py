@@ -180,8 +180,10 @@ class MemNN(AnswersQuestions, ConfiguredModel):
     ) -> Any:
         # With JAX, a stateless call enters here and not through `__call__`.
         inputs = completed(inputs)
-        if isinstance(inputs, dict):
-            inputs = {**inputs, "supporting_facts": facts_of_the_story(inputs)}
+        facts = inputs["supporting_facts"] if isinstance(inputs, dict) else None
+        if facts is not None:  # slots that the story lacks become −1
+            facts = ops.where(facts < ops.shape(inputs["story"])[1], facts, -1)
+            inputs = {**inputs, "supporting_facts": facts}
         return super().call(inputs, training=training, mask=mask, **kwargs)
 
     def _check_data(self, method: str, args: tuple, kwargs: dict[str, Any]) -> None:
@@ -261,14 +263,6 @@ def completed(inputs: Any) -> Any:
     if isinstance(inputs, dict):
         return {"supporting_facts": None, **inputs}
     return inputs
-
-
-def facts_of_the_story(inputs: dict[str, Any]) -> Tensor | None:
-    """Returns the supporting facts (B, K); invalid slots become −1."""
-    facts = inputs["supporting_facts"]
-    if facts is None:
-        return None
-    return ops.where(facts < ops.shape(inputs["story"])[1], facts, -1)
 
 
 def check_facts(inputs: Any) -> None:

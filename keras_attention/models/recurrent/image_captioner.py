@@ -16,8 +16,7 @@ from keras import ops
 from keras_attention.layers.base.arguments import fraction
 from keras_attention.layers.base.quantization import QUANTIZED
 from keras_attention.layers.base.serialization import as_config, export
-from keras_attention.models.base.arguments import check_sizes
-from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
 from keras_attention.models.base.generating_models import GeneratesTargets
 from keras_attention.models.base.generation import Generator
 from keras_attention.models.base.strings import Captions

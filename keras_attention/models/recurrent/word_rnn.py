@@ -13,8 +13,7 @@ from keras import ops
 from keras_attention.layers.base.arguments import fraction
 from keras_attention.layers.base.cells import call_cell
 from keras_attention.layers.base.serialization import export
-from keras_attention.models.base.arguments import check_sizes
-from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
 from keras_attention.models.base.continuation import Continuation
 from keras_attention.models.base.generating_models import ContinuesPrompts
 from keras_attention.models.base.strings import Completes

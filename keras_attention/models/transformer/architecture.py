@@ -17,7 +17,7 @@ from keras_attention.layers.transformer.transformer_decoder_block import (
 from keras_attention.layers.transformer.transformer_encoder_block import (
     TransformerEncoderBlock,
 )
-from keras_attention.models.base.arguments import check_sizes
+from keras_attention.models.base.configured_model import check_sizes
 from keras_attention.models.transformer.backbone import TokenEmbedding
 
 ADDED = ("sinusoidal", "learned")

@@ -17,8 +17,7 @@ from keras_attention.layers.base.serialization import export
 from keras_attention.layers.transformer import adaptive_halting
 from keras_attention.layers.transformer.attentions import copy_layer
 from keras_attention.layers.transformer.block import Block, norm_like
-from keras_attention.models.base.arguments import check_sizes
-from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
 from keras_attention.models.base.generation import named_input
 from keras_attention.models.base.strings import AnswersQuestions
 from keras_attention.models.transformer.architecture import Architecture

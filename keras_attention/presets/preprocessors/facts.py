@@ -16,6 +16,7 @@ from keras_attention.datasets import babi, triples
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.preprocessor import Preprocessor, run
+from keras_attention.presets.preprocessors.sentences import names_of
 from keras_attention.presets.preprocessors.stories import (
     WORDS_OF_STORIES,
     check_story_vocabulary,
@@ -131,9 +132,7 @@ class FactPreprocessor(Preprocessor):
             )
         facts = []
         for i, fact in enumerate(sentences):
-            fields = fact.split("|") if isinstance(fact, str) else fact
-            fields = fields if isinstance(fields, (list, tuple)) else ()
-            names = [name.strip() if isinstance(name, str) else "" for name in fields]
+            names = names_of(fact)
             if len(names) != 3 or not all(names):
                 raise ValueError(
                     f"`sentences[{i}]` must be a fact: a subject, a relation and an "

@@ -14,6 +14,7 @@ from keras_attention.datasets.graphs import encoding, maps
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.preprocessor import Preprocessor, run
+from keras_attention.presets.preprocessors.sentences import names_of
 
 ROUNDING = 16  # T is a multiple of this number, so that few lengths are compiled
 BETWEEN = " | "
@@ -110,7 +111,7 @@ class RoutePreprocessor(Preprocessor):
         edges: dict[tuple[str, str, str], None] = {}
         ends: dict[tuple[str, str], str] = {}
         for i, edge in enumerate(sentences):
-            names = _names(edge)
+            names = names_of(edge)
             if len(names) != 3 or not all(names) or names[0] == names[2]:
                 raise ValueError(
                     f"`sentences[{i}]` must be an edge: a place, a line and another "
@@ -135,7 +136,7 @@ class RoutePreprocessor(Preprocessor):
     def _route(
         self, question: Any, places: dict[str, int], lines: dict[str, int]
     ) -> list[str]:
-        names = _names(question)
+        names = names_of(question)
         if len(names) < 2 or not all(names):
             raise ValueError(
                 "`question` must be a place and at least one line with '|' between "
@@ -159,14 +160,6 @@ class RoutePreprocessor(Preprocessor):
                     f"Received: {line!r}"
                 )
         return names
-
-
-def _names(names: Any) -> list[str]:
-    """Returns the names of a text or of a tuple; "" for anything but a name."""
-    if isinstance(names, str):
-        names = names.split("|")
-    fields = names if isinstance(names, (list, tuple)) else ()
-    return [name.strip() if isinstance(name, str) else "" for name in fields]
 
 
 def _labels(

@@ -178,3 +178,11 @@ def written(sampler: Any) -> Any:
     if not isinstance(chosen, samplers.Sampler):
         return chosen
     return samplers.ExcludingSampler(chosen, list(NOT_WRITTEN))
+
+
+def names_of(names: Any) -> list[str]:
+    """Returns the names of a text or a tuple, with "" for anything but a name."""
+    if isinstance(names, str):
+        names = names.split("|")
+    fields = names if isinstance(names, (list, tuple)) else ()
+    return [name.strip() if isinstance(name, str) else "" for name in fields]
