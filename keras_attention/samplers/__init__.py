@@ -36,8 +36,8 @@ def get(identifier: Any) -> Callable:
         ValueError: if the name is unknown.
     """
     if isinstance(identifier, dict):
-        found: Callable = keras.saving.deserialize_keras_object(identifier)
-        return found
+        sampler: Callable = keras.saving.deserialize_keras_object(identifier)
+        return sampler
     if isinstance(identifier, str) and identifier in KNOWN:
         return KNOWN[identifier]()
     if callable(identifier) and not isinstance(identifier, type):

@@ -268,12 +268,16 @@ def check_batches_divide(
     # A process of several gives its own part of a batch.
     groups = max(1, current.num_model_replicas // current.num_processes)
     call: Any = getattr(keras.Model, method)
-    given = inspect.signature(call).bind(model, *args, **kwargs).arguments
-    for count, size in _counts_and_sizes(given, method.endswith("on_batch")):
-        last = 0 if given.get("steps_per_epoch") or given.get("steps") else count % size
-        found = [*{n: True for n in (min(size, count), last) if n}]
-        if any(n % groups for n in found):
-            sizes = " and ".join(map(str, found))
+    arguments = inspect.signature(call).bind(model, *args, **kwargs).arguments
+    for count, size in _counts_and_sizes(arguments, method.endswith("on_batch")):
+        last = (
+            0
+            if arguments.get("steps_per_epoch") or arguments.get("steps")
+            else count % size
+        )
+        sizes_of_batches = [*{n: True for n in (min(size, count), last) if n}]
+        if any(n % groups for n in sizes_of_batches):
+            sizes = " and ".join(map(str, sizes_of_batches))
             raise ValueError(
                 f"The size of a batch must be a multiple of {groups}: the distribution "
                 "splits it over so many groups of devices of this process. Choose "
@@ -282,20 +286,22 @@ def check_batches_divide(
             )
 
 
-def _counts_and_sizes(given: dict[str, Any], is_batch: bool) -> list[tuple[int, int]]:
+def _counts_and_sizes(
+    arguments: dict[str, Any], is_batch: bool
+) -> list[tuple[int, int]]:
     """Returns the number of samples and the batch size of each part of the data."""
-    count = _count(given.get("x"))
+    count = _count(arguments.get("x"))
     if count is None:
         return []
     if is_batch:
         return [(count, count)]
-    size = given.get("batch_size") or 32
-    tested = given.get("validation_batch_size") or size
-    validation: Any = given.get("validation_data")
+    size = arguments.get("batch_size") or 32
+    tested = arguments.get("validation_batch_size") or size
+    validation: Any = arguments.get("validation_data")
     tests = None if validation is None else _count(validation[0])
-    if given.get("validation_split") and validation is None:
-        kept = int(count * (1 - given["validation_split"]))
-        count, tests = kept, count - kept
+    if arguments.get("validation_split") and validation is None:
+        trained = int(count * (1 - arguments["validation_split"]))
+        count, tests = trained, count - trained
     return [(count, size)] + ([] if tests is None else [(tests, tested)])
 
 

@@ -58,9 +58,9 @@ class Continuation:
         width = index + decoding.bucket(max_length)
         fill = self._fill(stops)
         prompt = np.full((batch * count, width), fill, "int32")
-        for row, (one, length) in enumerate(zip(tokens, lengths)):
+        for row, (tokens_of_row, length) in enumerate(zip(tokens, lengths)):
             rows = slice(row * count, (row + 1) * count)
-            prompt[rows, index - length : index] = one[:length]
+            prompt[rows, index - length : index] = tokens_of_row[:length]
 
         def begin(inputs: Any, length: int) -> tuple[Any, Any, int]:
             both = self.model.begin(inputs, length)
@@ -71,7 +71,7 @@ class Continuation:
             return (*both, inputs["tokens"].shape[1])
 
         inputs = {"tokens": tokens, "length": lengths}
-        found = self.write(
+        outputs = self.write(
             begin,
             inputs,
             prompt,
@@ -84,9 +84,9 @@ class Continuation:
             fill=fill,
         )
         if count == 1:
-            return found
+            return outputs
         return keras.tree.map_structure(
-            lambda x: x.reshape(batch, count, *x.shape[1:]), found
+            lambda x: x.reshape(batch, count, *x.shape[1:]), outputs
         )
 
     def graph(

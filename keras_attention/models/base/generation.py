@@ -65,7 +65,7 @@ class Writer:
         sampler = samplers.get(sampler)
         end = index + max_length
         if isinstance(sampler, samplers.Sampler):
-            found = self.functions(
+            outputs = self.functions(
                 (sampler.key, stops, *key),
                 self.program(begin, sampler, stops),
                 inputs,
@@ -74,17 +74,17 @@ class Writer:
                 sampler.draw(len(prompt), prompt.shape[1], seed),
             )
         else:
-            found = self.functions(
+            outputs = self.functions(
                 (sampler, stops, *key),
                 self._run_hub(begin, sampler, stops),
                 inputs,
                 prompt[:, :end],
                 variables=getattr(sampler, "variables", ()),
             )
-        found = keras.tree.map_structure(ops.convert_to_numpy, found)
-        tokens = found[0] if isinstance(found, tuple) else found
+        outputs = keras.tree.map_structure(ops.convert_to_numpy, outputs)
+        tokens = outputs[0] if isinstance(outputs, tuple) else outputs
         tokens = fill_after_stop(tokens[..., index:end], stops, fill)
-        return (tokens, *found[1:]) if isinstance(found, tuple) else tokens
+        return (tokens, *outputs[1:]) if isinstance(outputs, tuple) else tokens
 
     def program(self, begin: Begin, sampler: Any, stops: Any) -> Callable:
         """Builds the program for a sampler of this package, which stops at `end`."""
@@ -169,10 +169,10 @@ class Generator:
         decoding.check_tokens("start_token_id", start_token_id, size)
         stops = stop_tokens(stop_token_ids, size)
         arrays = {
-            name: padded(as_tokens(name, given, self.sequences[name]), self.positions)
+            name: padded(as_tokens(name, values, self.sequences[name]), self.positions)
             if name in self.sequences
-            else np.asarray(ops.convert_to_numpy(given))
-            for name, given in inputs.items()
+            else np.asarray(ops.convert_to_numpy(values))
+            for name, values in inputs.items()
         }
         first = np.full((len(next(iter(arrays.values()))), 1), start_token_id)
         prompt = decoding.open_prompt(first, 1 + max_length).tokens
@@ -194,10 +194,10 @@ class Generator:
             self._begin, sampler, stop_tokens(stop_token_ids, size)
         )
 
-        def write(given: Tensor) -> Tensor:
-            prompt = ops.zeros((ops.shape(given)[0], 1), "int32") + start_token_id
+        def write(source: Tensor) -> Tensor:
+            prompt = ops.zeros((ops.shape(source)[0], 1), "int32") + start_token_id
             prompt = ops.pad(prompt, ((0, 0), (0, max_length)))  # (B, 1 + T)
-            return program({self.input: given}, prompt, 1 + max_length, None)[:, 1:]
+            return program({self.input: source}, prompt, 1 + max_length, None)[:, 1:]
 
         return write
 
@@ -214,8 +214,8 @@ class Generator:
         return kernels.Rules(self.model.source_vocabulary_size, self.positions)
 
     def _begin(self, inputs: Any, length: int) -> tuple[Any, Any, int]:
-        more = (length,) if self.cached else ()
-        return (*self.model.begin(inputs, *more), 1)
+        lengths = (length,) if self.cached else ()
+        return (*self.model.begin(inputs, *lengths), 1)
 
 
 def named_input(name: str, inputs: Any) -> Any:
@@ -227,23 +227,23 @@ def named_input(name: str, inputs: Any) -> Any:
     return inputs[name]
 
 
-def stop_tokens(given: Any, size: int) -> tuple[int, ...] | None:
+def stop_tokens(values: Any, size: int) -> tuple[int, ...] | None:
     """Validates one stop token or several; returns a tuple, or None for none."""
-    if given is None:
+    if values is None:
         return None
-    stops = tuple(int(token) for token in np.atleast_1d(given))
+    stops = tuple(int(token) for token in np.atleast_1d(values))
     decoding.check_tokens("stop_token_ids", stops, size)
     return stops
 
 
-def as_tokens(name: str, given: Any, vocabulary: int) -> np.ndarray:
+def as_tokens(name: str, values: Any, vocabulary: int) -> np.ndarray:
     """Returns tokens as NumPy int32 (B, T).
 
     Raises:
         ValueError: if the tokens are not integers (B, T), are empty, or are outside the
             vocabulary.
     """
-    tokens = np.asarray(ops.convert_to_numpy(given))
+    tokens = np.asarray(ops.convert_to_numpy(values))
     integers = np.issubdtype(tokens.dtype, np.integer)
     if tokens.ndim != 2 or not integers or not tokens.size:
         raise ValueError(
@@ -273,11 +273,11 @@ def as_hub(call: Callable, cache: Any, static: Any) -> tuple[Callable, list]:
     leaves = keras.tree.flatten(both)
 
     def step(prompt: Any, cache: list, index: Any) -> tuple:
-        rest = iter(cache)
-        filled = [None if x is None else next(rest) for x in leaves]
-        own, static = keras.tree.pack_sequence_as(both, filled)
-        logits, hidden, own = call(prompt, own, index, static)
-        return logits, hidden, tensors((own, static))
+        tensors_left = iter(cache)
+        filled = [None if x is None else next(tensors_left) for x in leaves]
+        cache_of_model, static = keras.tree.pack_sequence_as(both, filled)
+        logits, hidden, cache_of_model = call(prompt, cache_of_model, index, static)
+        return logits, hidden, tensors((cache_of_model, static))
 
     return step, tensors(both)
 

@@ -178,13 +178,13 @@ class DNCNetwork(AnswersQuestions, ConfiguredModel):
             A named tuple of NumPy arrays, for
             `keras_attention.visualization.plot_memory`.
         """
-        given = inputs["inputs"] if isinstance(inputs, dict) else inputs
+        sequence = inputs["inputs"] if isinstance(inputs, dict) else inputs
         if self.vocabulary_size is not None:
-            check_ids("inputs", np.asarray(given), self.vocabulary_size)
+            check_ids("inputs", np.asarray(sequence), self.vocabulary_size)
         kind = "float32" if self.vocabulary_size is None else "int32"
-        given = ops.convert_to_tensor(given, kind)
+        sequence = ops.convert_to_tensor(sequence, kind)
         features, mask = _features(
-            given, None, self.vocabulary_size, self._embedding, self._memory
+            sequence, None, self.vocabulary_size, self._embedding, self._memory
         )
         return self._memory.trace(features, mask=mask)
 

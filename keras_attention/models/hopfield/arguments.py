@@ -91,13 +91,13 @@ def places(indices: Any, count: int) -> np.ndarray:
     wanted = array.ravel()
     whole = wanted.dtype.kind in "iu" or not wanted.size
     if not whole or np.any((wanted < 0) | (wanted >= count)):
-        given = f"indices of shape {array.shape} and dtype {array.dtype}"
+        received = f"indices of shape {array.shape} and dtype {array.dtype}"
         if wanted.size == 1:
-            given = f"indices={indices}"
+            received = f"indices={indices}"
         raise ValueError(
             "`indices` must be whole numbers from 0 to below the number of "
             f"patterns, {count}; not a boolean mask (give `np.flatnonzero(mask)`) and "
-            f"not a pattern. Received: {given}"
+            f"not a pattern. Received: {received}"
         )
     return wanted.astype(int)
 

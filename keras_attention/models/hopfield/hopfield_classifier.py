@@ -160,10 +160,10 @@ def _further(pooling: Any, num_heads: Any, key_dim: Any) -> dict[str, Any]:
             "`pooling` must be a dict of arguments of `HopfieldPooling`. "
             f"Received: pooling={pooling!r}"
         )
-    own = [name for name in OWN if name in pooling]
-    if own:
+    twice = [name for name in OWN if name in pooling]
+    if twice:
         raise ValueError(
-            f"`pooling` must not hold {own}, which `HopfieldClassifier` takes itself "
+            f"`pooling` must not hold {twice}, which `HopfieldClassifier` takes itself "
             f"or does not take. Received: pooling={pooling!r}"
         )
     if pooling.get("projections") is False and (num_heads, key_dim) != (1, None):

@@ -77,9 +77,9 @@ class Equations:
         if kind != "modern":
             stored = ops.cast(table, states.dtype)
             return binary_energy.neurons_update(states, stored, kind, order, degree)
-        given = normalizer, similarity
+        names = normalizer, similarity
         if self.settings.streams:
-            return streaming.streamed_update(states, table, count, beta, *given, *chunk)
+            return streaming.streamed_update(states, table, count, beta, *names, *chunk)
         separate: str | Callable = normalizer
         if self.settings.mesh is not None:
             separate = thresholds.KNOWN[normalizer]
@@ -138,26 +138,26 @@ class Equations:
         nearest = ops.max(ops.where(others, similar, float("-inf")), axis=-1)
         return ops.sum(states**2, axis=-1) - nearest
 
-    def by_blocks(self, name: str, states: Tensor, *given: Any) -> Tensor:
+    def by_blocks(self, name: str, states: Tensor, *arguments: Any) -> Tensor:
         """Applies "energy", "size" or "separation" to blocks of states; returns (T,).
 
         The further arguments are the table, count, β and those of the function.
         """
-        size = block_size(self.rows(given[0].shape[0]), states.shape[0])
+        size = block_size(self.rows(arguments[0].shape[0]), states.shape[0])
         # The mass selects a Python branch, so it must be a static number.
-        key, more = f"{name} {given[3:]}", given[3:]
+        key, options = f"{name} {arguments[3:]}", arguments[3:]
         if key not in self._compiled:
             function = getattr(self, name)
             self._compiled[key] = kernels.compiled(
-                lambda *args: function(*args, *more), (), False
+                lambda *args: function(*args, *options), (), False
             )
-        found = [
-            self._compiled[key](padded(part, size), i * size, *given[:3])
+        results = [
+            self._compiled[key](padded(part, size), i * size, *arguments[:3])
             for i, part in enumerate(parts(states, size))
         ]
-        if not found:
+        if not results:
             return ops.zeros((0,), states.dtype)
-        return ops.concatenate(found)[: states.shape[0]]
+        return ops.concatenate(results)[: states.shape[0]]
 
 
 @functools.cache

@@ -123,11 +123,13 @@ class KeyValueMemNN(AnswersQuestions, ConfiguredModel):
             )
 
         entity, relation = keys[:, :, 0], keys[:, :, 1]  # (B, M)
-        own = ops.where(ops.equal(entity, 1), 1, 0)  # LiteRT gathers by no booleans
+        is_asked = ops.where(
+            ops.equal(entity, 1), 1, 0
+        )  # LiteRT gathers by no booleans
         features = keras.layers.Add(dtype=dtype, name="key_features")(
             [
                 embedding(relations, "key_relations")(relation),
-                embedding(2, "own_entity")(own),
+                embedding(2, "own_entity")(is_asked),
             ]
         )  # (B, M, D)
         roles = embedding(relations, "answer_relations")(relation)  # (B, M, D)

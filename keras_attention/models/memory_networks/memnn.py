@@ -217,13 +217,13 @@ class MemNN(AnswersQuestions, ConfiguredModel):
         """
         check_facts(inputs)
         story, question = inputs["story"], inputs["question"]
-        found = inputs.get("supporting_facts")
-        if found is None:
-            given = {"story": story, "question": question}
-            found = self.predict(given, batch_size=batch_size, verbose=0)["found"]
-        found = np.asarray(found)[:, :, None]  # (B, K, 1)
-        facts = np.take_along_axis(story, np.maximum(found, 0), axis=1)
-        facts = np.where(found >= 0, facts, 0).reshape(len(story), -1)
+        slots = inputs.get("supporting_facts")
+        if slots is None:
+            asked = {"story": story, "question": question}
+            slots = self.predict(asked, batch_size=batch_size, verbose=0)["found"]
+        slots = np.asarray(slots)[:, :, None]  # (B, K, 1)
+        facts = np.take_along_axis(story, np.maximum(slots, 0), axis=1)
+        facts = np.where(slots >= 0, facts, 0).reshape(len(story), -1)
         words = np.concatenate([question, facts], axis=1)
         order = np.argsort(words == 0, axis=1, kind="stable")
         return np.take_along_axis(words, order, axis=1)
@@ -267,8 +267,8 @@ def completed(inputs: Any) -> Any:
 
 def check_facts(inputs: Any) -> None:
     """Raises a ValueError for a supporting fact that is neither a slot nor −1."""
-    given = inputs if isinstance(inputs, dict) else {}
-    facts, story = given.get("supporting_facts"), given.get("story")
+    arrays = inputs if isinstance(inputs, dict) else {}
+    facts, story = arrays.get("supporting_facts"), arrays.get("story")
     shape: Any = getattr(story, "shape", ())
     if not isinstance(facts, np.ndarray) or len(shape) != 3:
         return

@@ -83,9 +83,9 @@ class CaptionParts:
         """Returns the features; without an encoder, the input itself."""
         return image if self.encoder is None else self.encoder(image)
 
-    def logits_of(self, words: Tensor, found: Tensor) -> Tensor:
+    def logits_of(self, words: Tensor, outputs: Tensor) -> Tensor:
         """Returns the logits (..., V) from words (..., D) and [s; z] (..., ·)."""
-        return self.logits(ops.tanh(words + self.deep(self.dropout(found))))
+        return self.logits(ops.tanh(words + self.deep(self.dropout(outputs))))
 
 
 class DoublyStochastic(keras.layers.Layer):

@@ -245,16 +245,16 @@ class ImageCaptioner(Captions, GeneratesTargets, ConfiguredModel):
 
     def _check_data(self, method: str, args: tuple, kwargs: dict[str, Any]) -> None:
         trains = method in ("fit", "train_on_batch") and self._parts.carry is not None
-        for one in keras.tree.flatten(self.loss) if trains and self.compiled else ():
+        for loss in keras.tree.flatten(self.loss) if trains and self.compiled else ():
             # A subclass may compute a loss of its own, and compile with loss=None.
-            is_own = one is None and self._overrides_training()
-            if not (is_own or getattr(one, "reads_choices", False)):
+            is_own = loss is None and self._overrides_training()
+            if not (is_own or getattr(loss, "reads_choices", False)):
                 raise ValueError(
                     "`loss` of `compile` must be a `keras_attention.losses."
                     "ReinforceLoss`, or a loss with the attribute `reads_choices=True`"
                     ", for an attention layer that learns by the weights that it "
                     "returns; with another loss, it would never learn. "
-                    f"Received: loss={one!r}"
+                    f"Received: loss={loss!r}"
                 )
         super()._check_data(method, args, kwargs)
 
@@ -286,11 +286,11 @@ class ImageCaptioner(Captions, GeneratesTargets, ConfiguredModel):
         self, prompt: Tensor, cache: dict[str, Any], index: Any, static: Any
     ) -> tuple[Tensor, Tensor, dict[str, Any]]:
         decoder = self._parts.decoder
-        word, found, cache = decoder.step(prompt, cache, index, static)
-        logits = self._parts.logits_of(word, found)
+        word, outputs, cache = decoder.step(prompt, cache, index, static)
+        logits = self._parts.logits_of(word, outputs)
         if self._parts.carry is not None:
             logits = ops.log_softmax(logits)  # as `CarryChoices`
-        return logits, found, cache
+        return logits, outputs, cache
 
     def _source(self, source: Any, max_length: int) -> np.ndarray:
         name, image = self._generator.input, np.asarray(ops.convert_to_numpy(source))

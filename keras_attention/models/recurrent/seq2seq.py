@@ -182,8 +182,8 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
                 dtype=dtype,
                 name="scheduled_sampling",
             )
-            given = {"initial_state": state, "memory_mask": is_valid}
-            logits = scheduled(target, memory, **given)
+            options = {"initial_state": state, "memory_mask": is_valid}
+            logits = scheduled(target, memory, **options)
         else:
             logits = parts.forced(target, memory, state, is_valid)  # (B, T, V)
 
@@ -243,8 +243,8 @@ class _Parts:
         decoder = self.decoder
         words = self.dropout(decoder.embedding(target))  # (B, T, D)
         if decoder.attends:
-            given = {"initial_state": state, "memory_mask": mask}
-            outputs = decoder.rnn(words, memory, **given)
+            options = {"initial_state": state, "memory_mask": mask}
+            outputs = decoder.rnn(words, memory, **options)
         else:
             outputs = decoder.rnn(words, initial_state=state)
         return self.logits(self.dropout(outputs))

@@ -62,12 +62,12 @@ class TokenDecoder:
         word = self.embedding(decoding.read(prompt, index - 1))  # (B, D)
         attended = cache.get("alignment_sum")
         if self.attends:
-            state, found = self.rnn.step(
+            state, step = self.rnn.step(
                 word, cache["state"], static, return_weights=attended is not None
             )
-            output = self.rnn.read_out(found)
+            output = self.rnn.read_out(step)
             if attended is not None:
-                weights = average_heads(found.weights[0], 2)
+                weights = average_heads(step.weights[0], 2)
                 attended = attended + ops.cast(weights, attended.dtype)
         else:
             output, state = call_cell(self.rnn.cell, word, cache["state"], False)
