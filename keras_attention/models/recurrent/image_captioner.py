@@ -1,7 +1,8 @@
 """An image captioner that attends to one location after another.
 
 Shapes: B batch, S locations of an image, T words of a caption, D width of a word, U
-units of a cell, V vocabulary. Rows, columns and channels are written out.
+units of a cell, V vocabulary, A width of a location, H heads. Rows, columns and
+channels are written out.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attention.layers.attention.bahdanau_attention import BahdanauAttention
+from keras_attention.layers.attention.carry_choices import CarryChoices
+from keras_attention.layers.base.adapter import as_attention
 from keras_attention.layers.base.arguments import fraction
 from keras_attention.layers.base.quantization import QUANTIZED
 from keras_attention.layers.base.serialization import as_config, export
@@ -20,18 +24,22 @@ from keras_attention.models.base.configured_model import ConfiguredModel, check_
 from keras_attention.models.base.generating_models import GeneratesTargets
 from keras_attention.models.base.generation import Generator
 from keras_attention.models.base.strings import Captions
-from keras_attention.models.recurrent.caption_parts import (
-    CaptionParts,
-    DoublyStochastic,
-)
 from keras_attention.models.recurrent.image_encoder import (
     FILTERS,
+    Places,
     check_features,
     check_filters,
     check_image_shape,
     fits,
+    image_encoder,
 )
-from keras_attention.models.recurrent.token_decoder import check_cell
+from keras_attention.models.recurrent.token_decoder import (
+    TokenDecoder,
+    attention_rnn,
+    average_heads,
+    check_cell,
+    word_embedding,
+)
 from keras_attention.ops.sequence import decoding
 
 Tensor = Any
@@ -182,19 +190,39 @@ class ImageCaptioner(Captions, GeneratesTargets, ConfiguredModel):
         name = "features" if encoder is None else "image"
         image = keras.Input(image_shape, name=name)
         target = keras.Input((None,), dtype="int32", name="target")  # (B, T)
-        parts = CaptionParts(
-            encoder,
-            shape,
-            target_vocabulary_size,
-            embedding_dim,
-            units,
-            filters,
-            cell,
-            attention,
-            order,
-            dropout,
-            dtype,
+
+        def dense(width: int, activation: Any, name: str) -> Any:
+            return keras.layers.Dense(width, activation, dtype=dtype, name=name)
+
+        parts = CaptionParts()
+        parts.encoder = encoder
+        if encoder == "cnn":
+            parts.encoder = image_encoder(shape, filters, dtype)
+        parts.places = Places(dtype=dtype, name="places")
+        parts.start = [dense(units, "tanh", "start")]
+        if cell == "lstm":
+            parts.start.append(dense(units, None, "start_cell"))
+        embedding = word_embedding(
+            target_vocabulary_size, embedding_dim, "words", dtype
         )
+        parts.deep = dense(embedding_dim, None, "deep")
+        parts.logits = dense(target_vocabulary_size, None, "logits")
+        # `attention_rnn` would create it after the cell: a seed would then give other
+        # initial weights than in earlier versions.
+        layer = attention
+        if attention == "bahdanau":
+            layer = BahdanauAttention(units, dtype=dtype, name="attention")
+        rnn = attention_rnn(layer, cell, units, dtype, ("bahdanau",), order, True)
+        parts.decoder = TokenDecoder(embedding, rnn)
+        parts.carry = None  # of an attention layer that learns by its weights
+        protocol = as_attention(rnn.attention)
+        if protocol.learns_by_weights:
+            # After the cell, a choice affects its own logits alone.
+            is_stateless = not protocol.state_shapes((1, 1))
+            credit = "own" if order == "after" and is_stateless else "later"
+            parts.carry = CarryChoices(credit, dtype=dtype, name="choices")
+        parts.dropout = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")
+
         features = parts.features_of(image)
         check_features(features, parts.encoder)
         memory, is_valid, state = parts.encode(features)
@@ -305,3 +333,65 @@ class ImageCaptioner(Captions, GeneratesTargets, ConfiguredModel):
             missing = decoding.bucket(image.shape[1]) - image.shape[1]
             image = np.pad(image, ((0, 0), (0, missing), (0, 0)))
         return image
+
+
+class CaptionParts:
+    """The layers of an `ImageCaptioner`, shared by its graph and its generation."""
+
+    encoder: Any
+    places: Any
+    start: list[Any]
+    deep: Any
+    logits: Any
+    decoder: TokenDecoder
+    carry: Any
+    dropout: Any
+
+    def encode(self, features: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Returns a (B, S, A), the mask of a (B, S), and the first state."""
+        places, is_valid = self.places(features)
+        count = ops.sum(ops.cast(is_valid, places.dtype), axis=1, keepdims=True)
+        visible = ops.where(
+            ops.expand_dims(is_valid, -1), places, ops.zeros_like(places)
+        )
+        average = ops.sum(visible, axis=1) / ops.maximum(count, 1)  # (B, A)
+        return places, is_valid, [dense(average) for dense in self.start]
+
+    def features_of(self, image: Tensor) -> Tensor:
+        """Returns the features; without an encoder, the input itself."""
+        return image if self.encoder is None else self.encoder(image)
+
+    def logits_of(self, words: Tensor, outputs: Tensor) -> Tensor:
+        """Returns the logits (..., V) from words (..., D) and [s; z] (..., ·)."""
+        return self.logits(ops.tanh(words + self.deep(self.dropout(outputs))))
+
+
+class DoublyStochastic(keras.layers.Layer):
+    """Adds λ Σᵢ (1 − Σₜ αₜᵢ)² to the loss (equation 14).
+
+    Args:
+        weight: λ, the weight of the penalty.
+
+    Call arguments:
+        outputs: a tensor that the layer returns unchanged.
+        weights: α, (B, T, S) or (B, H, T, S).
+        target: integers (B, T), 0 is padding.
+        mask: booleans (B, S), True for locations that are not blank.
+    """
+
+    def __init__(self, weight: float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.weight = weight
+
+    def call(
+        self, outputs: Tensor, weights: Tensor, target: Tensor, mask: Tensor
+    ) -> Tensor:
+        weights = average_heads(ops.cast(weights, "float32"), 3)  # (B, T, S)
+        written = ops.cast(ops.not_equal(target, 0), "float32")[..., None]  # (B, T, 1)
+        attended = ops.sum(weights * written, axis=1)  # (B, S)
+        lacking = ops.where(mask, (1.0 - attended) ** 2, ops.zeros_like(attended))
+        self.add_loss(self.weight * ops.mean(ops.sum(lacking, axis=1)))
+        return outputs
+
+    def compute_output_spec(self, outputs: Any, *others: Any) -> Any:
+        return keras.KerasTensor(outputs.shape, self.compute_dtype)
