@@ -5,6 +5,7 @@ Shapes: B batch, S keys, T tokens, H heads, D width of an embedding, U units of 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -80,11 +81,11 @@ def average_heads(weights: Tensor, rank: int) -> Tensor:
     return ops.mean(weights, axis=1) if len(weights.shape) > rank else weights
 
 
-def check_cell(cell: Any) -> None:
+def check_cell(cell: Any, known: Iterable[str] = CELLS) -> None:
     """Raises a ValueError if `cell` is not the name of a cell."""
-    if cell not in CELLS:
+    if cell not in known:
         raise ValueError(
-            f"`cell` must be one of {sorted(CELLS)}. Received: cell={cell!r}"
+            f"`cell` must be one of {sorted(known)}. Received: cell={cell!r}"
         )
 
 

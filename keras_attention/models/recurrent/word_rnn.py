@@ -17,16 +17,12 @@ from keras_attention.models.base.configured_model import ConfiguredModel, check_
 from keras_attention.models.base.continuation import Continuation
 from keras_attention.models.base.generating_models import ContinuesPrompts
 from keras_attention.models.base.strings import Completes
-from keras_attention.models.recurrent.token_decoder import word_embedding
+from keras_attention.models.recurrent import token_decoder
 from keras_attention.numerics import masks
 from keras_attention.ops.sequence import decoding
 
 Tensor = Any
-LOOPS = {
-    "gru": keras.layers.GRU,
-    "lstm": keras.layers.LSTM,
-    "simple": keras.layers.SimpleRNN,
-}
+LOOPS = {**token_decoder.LOOPS, "simple": keras.layers.SimpleRNN}
 
 
 @export
@@ -111,10 +107,7 @@ class WordRNN(Completes, ContinuesPrompts, ConfiguredModel):
             units=units,
             num_layers=num_layers,
         )
-        if cell not in LOOPS:
-            raise ValueError(
-                f"`cell` must be one of {sorted(LOOPS)}. Received: cell={cell!r}"
-            )
+        token_decoder.check_cell(cell, LOOPS)
         fraction("dropout", dropout)
         if tie_embeddings and embedding_dim != units:
             raise ValueError(
@@ -123,7 +116,7 @@ class WordRNN(Completes, ContinuesPrompts, ConfiguredModel):
                 f"embedding_dim={embedding_dim}, units={units}"
             )
         parts = _Parts()
-        parts.embedding = word_embedding(
+        parts.embedding = token_decoder.word_embedding(
             vocabulary_size, embedding_dim, "embedding", dtype, tie_embeddings
         )
         parts.dense = None

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 
 from keras_attention import samplers
@@ -166,10 +167,7 @@ def encode(
 
 def pad(rows: Sequence[Sequence[int]]) -> np.ndarray:
     """Pads rows of indices with 0 to an array int32 (B, S)."""
-    table = np.full((len(rows), max(map(len, rows))), PADDING, np.int32)
-    for line, row in zip(table, rows):
-        line[: len(row)] = row
-    return table
+    return keras.utils.pad_sequences(rows, padding="post", value=PADDING)
 
 
 def written(sampler: Any) -> Any:

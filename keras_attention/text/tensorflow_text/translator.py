@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
-import numpy as np
 
 from keras_attention import samplers
 from keras_attention.kernels import Rules
@@ -73,10 +72,7 @@ def translate(
     nonempty = [row for row in rows if len(row)]
     if not nonempty:
         return [""] * len(rows)
-    longest = max(map(len, nonempty))
-    source = np.full((len(nonempty), longest), PADDING, "int32")  # (B, S)
-    for line, row in zip(source, nonempty):
-        line[: len(row)] = row
+    source = keras.utils.pad_sequences(nonempty, padding="post")  # int32 (B, S)
     tokens = model.generate(
         {"source": source},
         max_length=max_length,
