@@ -16,7 +16,7 @@ from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.checked import check_ids
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.external_memory.dnc import DNC
-from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
 from keras_attention.models.base.strings import AnswersQuestions
 
 Tensor = Any
@@ -298,13 +298,12 @@ def _check_inputs(
             "`embedding_dim` is for tokens and needs `vocabulary_size`. "
             f"Received: embedding_dim={embedding_dim}, input_dim={input_dim}"
         )
-    for name, size in (
-        ("input_dim", input_dim),
-        ("vocabulary_size", vocabulary_size),
-        ("embedding_dim", embedding_dim),
-    ):
-        if size is not None:
-            positive(name, size)
+    sizes = {
+        "input_dim": input_dim,
+        "vocabulary_size": vocabulary_size,
+        "embedding_dim": embedding_dim,
+    }
+    check_sizes(**{name: size for name, size in sizes.items() if size is not None})
 
 
 def _features(

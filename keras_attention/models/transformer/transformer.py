@@ -23,28 +23,11 @@ from keras_attention.models.transformer.backbone import Backbone
 from keras_attention.ops.sequence import decoding
 
 Tensor = Any
-SIZES: dict[str, dict[str, Any]] = {
-    "base": {
-        "num_layers": 6,
-        "dim": 512,
-        "num_heads": 8,
-        "intermediate_dim": 2048,
-        "dropout": 0.1,
-    },
-    "big": {
-        "num_layers": 6,
-        "dim": 1024,
-        "num_heads": 16,
-        "intermediate_dim": 4096,
-        "dropout": 0.3,
-    },
-    "tiny": {
-        "num_layers": 4,
-        "dim": 128,
-        "num_heads": 4,
-        "intermediate_dim": 256,
-        "dropout": 0.3,
-    },
+SETTINGS = ("num_layers", "dim", "num_heads", "intermediate_dim", "dropout")
+SIZES = {
+    "base": (6, 512, 8, 2048, 0.1),
+    "big": (6, 1024, 16, 4096, 0.3),
+    "tiny": (4, 128, 4, 256, 0.3),
 }
 
 
@@ -211,7 +194,7 @@ class Transformer(Translates, GeneratesTargets, ConfiguredModel):
             raise ValueError(
                 f"`size` must be one of {list(SIZES)}. Received: size={size!r}"
             )
-        settings = {**SIZES[size], **arguments}
+        settings: dict[str, Any] = {**dict(zip(SETTINGS, SIZES[size])), **arguments}
         if arguments.get("attention") is not None:
             settings["num_heads"] = arguments.get("num_heads")
         return cls(source_vocabulary_size, target_vocabulary_size, **settings)
