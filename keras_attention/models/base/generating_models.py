@@ -87,7 +87,7 @@ class GeneratesTargets(Generates):
         return generator(
             {generator.input: source},
             max_length,
-            sampler,
+            samplers.get(sampler),
             start_token_id,
             stop_token_ids,
             seed,
@@ -203,7 +203,7 @@ class ContinuesPrompts(Generates):
         return model._continuation(
             named_input("tokens", inputs),
             max_length,
-            sampler,
+            samplers.get(sampler),
             stop_token_ids,
             seed,
             num_sequences,

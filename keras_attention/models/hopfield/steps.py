@@ -13,6 +13,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention import kernels
+from keras_attention.models.hopfield.trajectory import Trajectory
 from keras_attention.numerics import masks, normalizers, thresholds
 from keras_attention.ops import scores
 from keras_attention.ops.hopfield import binary_energy, energy, retrieval, streaming
@@ -204,23 +205,6 @@ def concatenate_trajectories(trajectories: Sequence[Iterable[Tensor]]) -> np.nda
     return np.concatenate(
         [np.pad(x, room, "edge") for x, room in zip(blocks, repeats)], axis=1
     )
-
-
-class Trajectory(NamedTuple):
-    """The states of queries during a retrieval, as NumPy arrays.
-
-    Attributes:
-        states: (K + 1, ..., T, D), the queries and their states after each of K steps.
-        energies: (K + 1, ..., T), the energies of these states.
-        steps: int (..., T), the number of steps until each query converged, or K.
-        at_rest: bool (..., T), whether a query converged: its last step was within the
-            tolerance.
-    """
-
-    states: np.ndarray
-    energies: np.ndarray
-    steps: np.ndarray
-    at_rest: np.ndarray
 
 
 def trajectory(

@@ -2,7 +2,8 @@
 
 from keras_attention.models.memory_networks.answers import Answers
 from keras_attention.models.memory_networks.cluster_hash import ClusterHash
-from keras_attention.models.memory_networks.hop_reader import HopAnswers, HopReader
+from keras_attention.models.memory_networks.hop_answers import HopAnswers
+from keras_attention.models.memory_networks.hop_reader import HopReader
 from keras_attention.models.memory_networks.key_value_memnn import KeyValueMemNN
 from keras_attention.models.memory_networks.large_memory import LargeMemory
 from keras_attention.models.memory_networks.memn2n import MemN2N

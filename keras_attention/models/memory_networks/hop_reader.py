@@ -6,12 +6,13 @@ Shapes: N questions, L words, F facts, H hops, M facts per memory, K answers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from keras_attention.layers.base.arguments import number, positive
 from keras_attention.models.memory_networks.fact_index import FactIndex, Memories, whole
+from keras_attention.models.memory_networks.hop_answers import HopAnswers
 from keras_attention.models.memory_networks.hop_graph import LENGTH, hop_graph
 from keras_attention.models.memory_networks.key_value_memnn import KeyValueMemNN
 from keras_attention.models.memory_networks.sentence_keys import to_numpy
@@ -19,26 +20,6 @@ from keras_attention.models.memory_networks.sentence_keys import to_numpy
 BATCH = 64  # questions per call of the graph
 CHUNK = 1024  # questions whose memories exist at the same time
 FEW = 8  # questions for which the graph is not compiled
-
-
-class HopAnswers(NamedTuple):
-    """The answers of a `HopReader`. N questions, H hops, K answers per question.
-
-    Attributes:
-        entities: int64 (N, K), the entities with the largest probabilities, best first;
-            −1 after the last candidate.
-        probabilities: float32 (N, K), their probabilities; 0 after the last candidate.
-        facts: int64 (N, H), the rows of the facts that lead from the question's entity
-            to the best answer, one per hop; −1 without an answer.
-        read: int64 (N, H), the number of facts in the memory of each hop.
-        cut: int64 (N, H), the number of candidate facts that did not fit.
-    """
-
-    entities: np.ndarray
-    probabilities: np.ndarray
-    facts: np.ndarray
-    read: np.ndarray
-    cut: np.ndarray
 
 
 class HopReader:

@@ -21,7 +21,7 @@ _WAVES = 4  # cosines per axis that encode a position
 
 
 def image_encoder(
-    image_shape: tuple[int, int, int], filters: tuple[int, ...], dtype: Any
+    image_shape: tuple[int | None, ...], filters: tuple[int, ...], dtype: Any
 ) -> keras.Sequential:
     """Returns a small convolutional network; each block halves rows and columns.
 

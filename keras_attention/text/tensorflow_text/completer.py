@@ -15,13 +15,14 @@ from keras_attention import samplers
 from keras_attention.kernels import Rules
 from keras_attention.models.base.generating_models import in_graph
 from keras_attention.text.tensorflow_text.packages import require
-from keras_attention.text.tensorflow_text.subwords import PADDING, START, Subwords
+from keras_attention.text.tensorflow_text.subwords import Subwords
 from keras_attention.text.tensorflow_text.translator import (
     check_exporting,
     known,
     tf_tokenizer,
     write_archive,
 )
+from keras_attention.text.vocabulary import PADDING, START
 
 Tensor = Any
 

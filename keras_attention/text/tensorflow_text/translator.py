@@ -18,7 +18,8 @@ from keras_attention.layers.base.arguments import positive
 from keras_attention.models.base.generating_models import in_graph
 from keras_attention.models.base.generation import Generator
 from keras_attention.text.tensorflow_text.packages import require
-from keras_attention.text.tensorflow_text.subwords import PADDING, Subwords
+from keras_attention.text.tensorflow_text.subwords import Subwords
+from keras_attention.text.vocabulary import PADDING
 
 Tensor = Any
 
