@@ -95,7 +95,7 @@ class Layout(NamedTuple):
 
     names: tuple[str, str]  # of the kernel and the bias, behind the name of the layer
     is_flat: bool = False  # whether kernels are matrices, and biases vectors
-    is_transposed: bool = False  # whether kernels are (outputs, inputs), as in torch
+    is_transposed: bool = False  # whether kernels have the outputs first, as in torch
 
     def dense(
         self, ours: str, stored: str, shape: tuple[int, ...], inputs: int = 1
