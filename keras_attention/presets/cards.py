@@ -20,12 +20,10 @@ def names(cls: type | None = None) -> list[str]:
         cls: a class of models; only its presets are listed. None for all.
     """
     shipped = sorted(p.parent.name for p in NETWORKS.glob(f"*/{preset_folder.CONFIG}"))
-    return [name for name in shipped if cls is None or issubclass(class_of(name), cls)]
-
-
-def class_of(name: str) -> type:
-    """Returns the class of a shipped preset."""
-    return preset_folder.class_of(NETWORKS / name)[0]
+    if cls is None:
+        return shipped
+    class_of = preset_folder.class_of
+    return [name for name in shipped if issubclass(class_of(NETWORKS / name)[0], cls)]
 
 
 def card(preset: str | os.PathLike[str]) -> dict[str, Any]:

@@ -36,8 +36,8 @@ def get(identifier: Any) -> Callable:
         ValueError: if the name is unknown.
     """
     if isinstance(identifier, dict):
-        found: Callable = keras.saving.deserialize_keras_object(identifier)
-        return found
+        sampler: Callable = keras.saving.deserialize_keras_object(identifier)
+        return sampler
     if isinstance(identifier, str) and identifier in KNOWN:
         return KNOWN[identifier]()
     if callable(identifier) and not isinstance(identifier, type):
@@ -46,6 +46,17 @@ def get(identifier: Any) -> Callable:
         f"`sampler` must be one of {sorted(KNOWN)}, a sampler or its config. "
         f"Received: sampler={identifier!r}"
     )
+
+
+def one_sequence(identifier: Any, of: str = "text") -> Any:
+    """Returns a sampler as `get`; raises a ValueError if it returns all beams."""
+    sampler = get(identifier)
+    if getattr(sampler, "return_all_beams", False):
+        raise ValueError(
+            f"`sampler` must return one sequence for each {of}. "
+            f"Received: a {type(sampler).__name__} with return_all_beams=True"
+        )
+    return sampler
 
 
 __all__ = [

@@ -124,19 +124,23 @@ class BeamSampler(Sampler):
     def _step(self, request: Request, index: Any, beams: Beams) -> Beams:
         logits, cache = request.next(beams.tokens, beams.cache, index, request.static)
         parent, token, log_probability = self._extend(beams, logits)
-        more = ops.ones_like(beams.length)
+        added = ops.ones_like(beams.length)
         if request.mask is not None:
             # A given token is appended to every beam at no cost.
-            given = decoding.read(request.mask, index)[:, None]  # (B, 1)
-            parent = ops.where(given, ops.arange(self.num_beams, dtype="int32"), parent)
-            log_probability = ops.where(given, beams.log_probability, log_probability)
-            more = more - ops.cast(given[:, 0], "int32")
+            is_known = decoding.read(request.mask, index)[:, None]  # (B, 1)
+            parent = ops.where(
+                is_known, ops.arange(self.num_beams, dtype="int32"), parent
+            )
+            log_probability = ops.where(
+                is_known, beams.log_probability, log_probability
+            )
+            added = added - ops.cast(is_known[:, 0], "int32")
         # A continuation with probability 0 becomes an unused beam.
         is_valid = log_probability > NONE  # (B, K)
         stays = ops.take_along_axis(beams.finished, parent, axis=1)
         stays = ops.logical_and(stays, is_valid)
         runs = ops.logical_and(is_valid, ops.logical_not(stays))
-        runs = ops.logical_and(runs, more[:, None] > 0)
+        runs = ops.logical_and(runs, added[:, None] > 0)
         ends = ops.logical_and(runs, is_one_of(token, request.stop_tokens))
         here = ops.cast(decoding.read(request.prompt, index), "int32")[:, None]
         token = ops.where(runs, token, here)
@@ -151,7 +155,7 @@ class BeamSampler(Sampler):
             log_probability=log_probability,
             score=ops.take_along_axis(beams.score, parent, axis=1),
             finished=ops.logical_or(stays, ends),
-            length=beams.length + more,
+            length=beams.length + added,
         )
         return now._replace(score=ops.where(ends, self._score(now), now.score))
 
@@ -172,13 +176,13 @@ class BeamSampler(Sampler):
         stays = ops.where(ops.arange(k) == 0, float("inf"), NONE)
         each = ops.where(beams.finished[:, :, None], stays, each)
         each = ops.reshape(ops.cast(each, "float32"), (-1, k * k))
-        found, place = ops.top_k(each, k)  # (B, K)
+        totals, place = ops.top_k(each, k)  # (B, K)
         place = ops.cast(place, "int32")
         parent = place // k
         words = ops.reshape(ops.cast(words, "int32"), (-1, k * k))
         token = ops.take_along_axis(words, place, axis=1)
         old = ops.take_along_axis(beams.log_probability, parent, axis=1)
-        return parent, token, ops.where(found == float("inf"), old, found)
+        return parent, token, ops.where(totals == float("inf"), old, totals)
 
     def _score(self, beams: Beams) -> Tensor:
         """Computes the score of each beam if it ends here, (B, K)."""
@@ -196,9 +200,9 @@ class BeamSampler(Sampler):
         running = ops.where(beams.finished, NONE, beams.log_probability)
         penalty = decoding.length_penalty(longest, self.length_penalty)
         bound = ops.max(running, axis=1) / penalty
-        kept = ops.where(beams.finished, beams.score, NONE)
+        scores = ops.where(beams.finished, beams.score, NONE)
         pick = ops.min if self.return_all_beams else ops.max
-        return ops.all(bound <= pick(kept, axis=1))
+        return ops.all(bound <= pick(scores, axis=1))
 
     def _best(self, request: Request, beams: Beams) -> Any:
         score = ops.where(beams.finished, beams.score, self._score(beams))
@@ -231,20 +235,12 @@ class BeamSampler(Sampler):
     def _check_cache(self, cache: Structure) -> None:
         is_valid = isinstance(cache, dict) and "alignment_sum" in cache
         if self.coverage_penalty and not is_valid:
-            found = sorted(cache) if isinstance(cache, dict) else type(cache).__name__
+            names = sorted(cache) if isinstance(cache, dict) else type(cache).__name__
             raise ValueError(
                 "`coverage_penalty` needs a cache that is a dict with the entry "
                 '"alignment_sum", (batch, keys). Received: '
-                f"coverage_penalty={self.coverage_penalty}, cache={found}"
+                f"coverage_penalty={self.coverage_penalty}, cache={names}"
             )
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "num_beams": self.num_beams,
-            "length_penalty": self.length_penalty,
-            "coverage_penalty": self.coverage_penalty,
-            "return_all_beams": self.return_all_beams,
-        }
 
 
 def _longest(request: Request) -> Tensor:

@@ -104,10 +104,10 @@ class ExcludingSampler(Sampler):
 
 def _excluded(tokens: Any) -> tuple[int, ...]:
     """Returns the tokens in order without duplicates, or raises a ValueError."""
-    found = np.asarray([] if isinstance(tokens, str) else list(tokens))
-    if found.ndim != 1 or found.dtype.kind not in "iu" or (found < 0).any():
+    ids = np.asarray([] if isinstance(tokens, str) else list(tokens))
+    if ids.ndim != 1 or ids.dtype.kind not in "iu" or (ids < 0).any():
         raise ValueError(
             "`tokens` must be one or more integers of at least 0. "
             f"Received: tokens={tokens!r}"
         )
-    return tuple(sorted({int(token) for token in found}))
+    return tuple(sorted({int(token) for token in ids}))

@@ -32,8 +32,5 @@ class RandomSampler(StochasticSampler):
         ValueError: if the temperature is not above 0.
     """
 
-    def __init__(self, temperature: float = 1.0, seed: int | None = None) -> None:
-        super().__init__(temperature, seed)
-
     def choose(self, logits: Tensor, uniforms: Tensor) -> Tensor:
         return decoding.draw(normalizers.softmax(logits / self.temperature), uniforms)

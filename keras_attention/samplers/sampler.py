@@ -6,12 +6,14 @@ Shapes: B batch, T tokens, V words of the vocabulary, S keys.
 from __future__ import annotations
 
 import abc
+import inspect
 import json
 from collections.abc import Callable, Hashable
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_attention.numerics.precision import to_float32
@@ -143,6 +145,7 @@ class Sampler(abc.ABC):
             draws = self.draw(batch, length)
         else:
             draws = ops.convert_to_tensor(draws)
+        tokens = () if stop_token_ids is None else np.atleast_1d(stop_token_ids)
         request = Request(
             next=_checked(next, stop_token_ids),
             prompt=prompt,
@@ -151,13 +154,15 @@ class Sampler(abc.ABC):
             static=static,
             start=index,
             stop=stop,
-            stop_tokens=_tokens(stop_token_ids),
+            stop_tokens=tuple(map(int, tokens)),
             draws=draws,
         )
         return self.search(request)
 
     def get_config(self) -> dict[str, Any]:
-        return {}
+        """Returns the arguments of the constructor that are attributes."""
+        names = inspect.signature(type(self)).parameters
+        return {name: vars(self)[name] for name in names if name in vars(self)}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Sampler:
@@ -175,7 +180,7 @@ class StochasticSampler(Sampler):
         seed: an integer, or None for a random seed.
     """
 
-    def __init__(self, temperature: float, seed: int | None) -> None:
+    def __init__(self, temperature: float = 1.0, seed: int | None = None) -> None:
         self.temperature = above_zero("temperature", temperature)
         self.seed = seed
         self.generator = keras.random.SeedGenerator(seed)
@@ -195,22 +200,14 @@ class StochasticSampler(Sampler):
     def variables(self) -> list:
         return [self.generator.state]
 
-    def get_config(self) -> dict[str, Any]:
-        return {"temperature": self.temperature, "seed": self.seed}
-
 
 def one_by_one(
     request: Request, choose: Callable[[Tensor, Tensor | None], Tensor]
 ) -> Tensor:
-    """Generates one sequence per row, token by token.
+    """Generates one sequence per row, (B, T), token by token.
 
-    Args:
-        request: the checked arguments of the call.
-        choose: f(logits, uniforms) that returns a token for each row, (B,); the logits
-            (B, V) are float32 or float64, the uniforms (B,) or None.
-
-    Returns:
-        The sequences, (B, T).
+    `choose` maps logits (B, V), float32 or float64, and uniforms (B,), or None, to a
+    token for each row, (B,).
     """
 
     def step(index: Any, state: tuple) -> tuple:
@@ -285,14 +282,6 @@ def _stop(max_length: Any, index: Any, known: int | None, length: Any) -> Any:
         if isinstance(index, Integral):
             decoding.check_max_length(max_length, int(index))
     return max_length
-
-
-def _tokens(stop_token_ids: Any) -> tuple[int, ...]:
-    if stop_token_ids is None:
-        return ()
-    if isinstance(stop_token_ids, Integral):
-        return (int(stop_token_ids),)
-    return tuple(int(token) for token in stop_token_ids)
 
 
 def _checked(next: Callable, stop_token_ids: Any) -> Next:

@@ -14,7 +14,6 @@ from keras_attention.layers.base.serialization import export
 from keras_attention.numerics import normalizers
 from keras_attention.ops.sequence import decoding
 from keras_attention.samplers.sampler import StochasticSampler, above_zero
-from keras_attention.samplers.truncation import word_at
 
 Tensor = Any
 
@@ -59,7 +58,5 @@ class TopPSampler(StochasticSampler):
         if self.k is None:
             return decoding.draw(decoding.nucleus(chances, self.p), uniforms)
         best, words = ops.top_k(chances, min(self.k, logits.shape[-1]))  # (B, ·)
-        return word_at(words, decoding.draw(decoding.nucleus(best, self.p), uniforms))
-
-    def get_config(self) -> dict[str, Any]:
-        return {"p": self.p, "k": self.k, **super().get_config()}
+        place = decoding.draw(decoding.nucleus(best, self.p), uniforms)
+        return ops.take_along_axis(words, place[:, None], axis=-1)[:, 0]

@@ -7,10 +7,6 @@ import os
 def decode_text(content: bytes, source: str | os.PathLike[str]) -> str:
     """Decodes UTF-8 text, without a byte order mark at its beginning.
 
-    Args:
-        content: The bytes.
-        source: The name of the text in the error message, such as its path.
-
     Raises:
         ValueError: The bytes are not UTF-8; the message gives `source` and the line.
     """

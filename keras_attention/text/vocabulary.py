@@ -58,7 +58,40 @@ def tokenize(text: str, lowercase: bool = True) -> list[str]:
     return _WORD.findall(_normalize(text, lowercase))
 
 
-class Vocabulary:
+def written(indices: Iterable[int], size: int) -> list[int]:
+    """Returns the indices up to the end token, without padding and start tokens.
+
+    Raises:
+        ValueError: An index below 0 or not below `size`.
+    """
+    tokens = []
+    for index in map(int, indices):
+        if not 0 <= index < size:
+            raise ValueError(
+                f"`indices` must be at least 0 and below {size}. Received: {index}"
+            )
+        if index == END:
+            break
+        if index not in (PADDING, START):
+            tokens.append(index)
+    return tokens
+
+
+class SpecialTokens:
+    """Mixin of vocabularies with the indices of their special tokens."""
+
+    @property
+    def start_token_id(self) -> int:
+        """The index that begins a target sequence: 2."""
+        return START
+
+    @property
+    def end_token_id(self) -> int:
+        """The index that ends a sequence: 3."""
+        return END
+
+
+class Vocabulary(SpecialTokens):
     """Tokens and their indices; a token is a word or a character.
 
     Index 0 is padding, 1 the unknown token, 2 the start and 3 the end of a sequence.
@@ -94,7 +127,7 @@ class Vocabulary:
         self._tokens = (*SPECIAL_TOKENS, *tokens)
         self._index: dict[str, int] = {}
         for index, token in enumerate(self._tokens):
-            proper = index < len(SPECIAL_TOKENS) or self._is_one(token)
+            proper = index < len(SPECIAL_TOKENS) or _is_one(token, level)
             if not proper or token in self._index:
                 raise ValueError(
                     f"`tokens` must be distinct, each one {level}, and none of "
@@ -165,16 +198,6 @@ class Vocabulary:
         """All tokens by index, including the special ones."""
         return self._tokens
 
-    @property
-    def start_token_id(self) -> int:
-        """The index that begins a target sequence: 2."""
-        return START
-
-    @property
-    def end_token_id(self) -> int:
-        """The index that ends a sequence: 3."""
-        return END
-
     def __len__(self) -> int:
         return len(self._tokens)
 
@@ -214,17 +237,7 @@ class Vocabulary:
         Raises:
             ValueError: An index below 0 or not below `len(self)`.
         """
-        tokens = []
-        for index in map(int, indices):
-            if not 0 <= index < len(self):
-                raise ValueError(
-                    f"`indices` must be at least 0 and below {len(self)}. "
-                    f"Received: {index}"
-                )
-            if index == END:
-                break
-            if index not in (PADDING, START):
-                tokens.append(self._tokens[index])
+        tokens = [self._tokens[index] for index in written(indices, len(self))]
         return (" " if self.level == "word" else "").join(tokens)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -262,9 +275,6 @@ class Vocabulary:
             return tokenize(text, self.lowercase)
         return list(_normalize(text, self.lowercase))
 
-    def _is_one(self, token: object) -> bool:
-        return isinstance(token, str) and _is_one(token, self.level)
-
     def _key(self) -> tuple[tuple[str, ...], str, bool]:
         return self._tokens, self.level, self.lowercase
 
@@ -276,7 +286,9 @@ def _normalize(text: str, lowercase: bool) -> str:
     return text.lower() if lowercase else text
 
 
-def _is_one(token: str, level: str) -> bool:
+def _is_one(token: object, level: str) -> bool:
+    if not isinstance(token, str):
+        return False
     if level == "word":
         return token.split() == [token]
     return len(token) == 1 and token not in "\r\n"

@@ -12,7 +12,7 @@ from keras_attention import layers
 from keras_attention.kernels.memory_step.interface import interface_widths
 from keras_attention.layers.external_memory import WithInputs
 from keras_attention.models import DNCNetwork
-from keras_attention.models.external_memory.asked_steps import AskedSteps
+from keras_attention.models.external_memory.dnc_network import AskedSteps
 from studies.dnc.problems import Problem
 
 MODELS = ("dnc", "ntm", "lstm")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import keras
 import numpy as np
 
 from keras_attention import kernels
-from keras_attention.layers.base.arguments import check_model_keywords
+from keras_attention.layers.base.arguments import check_model_keywords, positive
 from keras_attention.layers.base.checked import (
     Checked,
     check_batches,
@@ -31,7 +32,6 @@ from keras_attention.layers.base.serialization import (
     quantized_parts,
 )
 from keras_attention.models.base import preset_folder
-from keras_attention.models.base.batches import check_batches_divide
 from keras_attention.models.base.compilation import PortableCompilation
 
 # Seconds of calls with one signature before `fit` and `predict` on torch trace it.
@@ -94,10 +94,7 @@ class ConfiguredModel(PortableCompilation, Checked, keras.Model):
 
     @classmethod
     def from_preset(
-        cls,
-        preset: str | os.PathLike[str],
-        load_weights: bool = True,
-        **kwargs: Any,
+        cls, preset: str | os.PathLike[str], load_weights: bool = True, **kwargs: Any
     ) -> Self:
         """Loads a trained network, with its `preprocessor`.
 
@@ -246,3 +243,68 @@ class ConfiguredModel(PortableCompilation, Checked, keras.Model):
         model = cls(**from_entries(arguments))
         quantize_parts(model, config.get(QUANTIZED, []))
         return model
+
+
+def check_sizes(**sizes: int) -> None:
+    """Raises a ValueError unless all sizes are integers of at least 1."""
+    for name, size in sizes.items():
+        positive(name, size)
+
+
+def check_batches_divide(
+    model: keras.Model, method: str, args: tuple, kwargs: dict[str, Any]
+) -> None:
+    """Raises a ValueError before a batch that the current distribution cannot split.
+
+    Keras would raise an error in the middle of `fit`, and leave the model without
+    weights. Data other than arrays are not checked. `method` is the name of the called
+    method.
+    """
+    current = keras.distribution.distribution() if kernels.SPLITS_TENSORS else None
+    if current is None:
+        return
+    # A process of several gives its own part of a batch.
+    groups = max(1, current.num_model_replicas // current.num_processes)
+    call: Any = getattr(keras.Model, method)
+    arguments = inspect.signature(call).bind(model, *args, **kwargs).arguments
+    for count, size in _counts_and_sizes(arguments, method.endswith("on_batch")):
+        last = (
+            0
+            if arguments.get("steps_per_epoch") or arguments.get("steps")
+            else count % size
+        )
+        sizes_of_batches = [*{n: True for n in (min(size, count), last) if n}]
+        if any(n % groups for n in sizes_of_batches):
+            sizes = " and ".join(map(str, sizes_of_batches))
+            raise ValueError(
+                f"The size of a batch must be a multiple of {groups}: the distribution "
+                "splits it over so many groups of devices of this process. Choose "
+                "another `batch_size`, and drop or pad the last samples. "
+                f"Received: {count} samples, in batches of {sizes}"
+            )
+
+
+def _counts_and_sizes(
+    arguments: dict[str, Any], is_batch: bool
+) -> list[tuple[int, int]]:
+    """Returns the number of samples and the batch size of each part of the data."""
+    count = _count(arguments.get("x"))
+    if count is None:
+        return []
+    if is_batch:
+        return [(count, count)]
+    size = arguments.get("batch_size") or 32
+    tested = arguments.get("validation_batch_size") or size
+    validation: Any = arguments.get("validation_data")
+    tests = None if validation is None else _count(validation[0])
+    if arguments.get("validation_split") and validation is None:
+        trained = int(count * (1 - arguments["validation_split"]))
+        count, tests = trained, count - trained
+    return [(count, size)] + ([] if tests is None else [(tests, tested)])
+
+
+def _count(x: Any) -> int | None:
+    """Returns the number of samples of arrays, or None for other data."""
+    shapes: list[Any] = [getattr(part, "shape", None) for part in keras.tree.flatten(x)]
+    is_array = shapes and all(isinstance(s, tuple) and s for s in shapes)
+    return int(shapes[0][0]) if is_array else None

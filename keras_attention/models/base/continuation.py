@@ -30,14 +30,9 @@ class Continuation:
     """Continues prompts with a model's compiled `begin` and `next`.
 
     Prompts are aligned to end at the same position P, so that every row writes at the
-    same index. Positions before a shorter prompt are masked.
-
-    Args:
-        model: a model with `begin(inputs, length) -> (cache, static)`, KerasHub's
-            `next(prompt, cache, index, static)`, `vocabulary_size` and `positions`.
-            `positions` is the maximum number of positions; None for no limit.
-        pad_token_id: the token after shorter prompts and after a stop token. None if no
-            token is padding.
+    same index. Positions before a shorter prompt are masked. With the `pad_token_id`
+    None, no token is padding. The `positions` of the model are its maximum number of
+    positions; None for no limit.
     """
 
     def __init__(self, model: Any, pad_token_id: int | None = 0) -> None:
@@ -54,7 +49,7 @@ class Continuation:
         seed: int | None,
         count: int,
     ) -> Any:
-        """Generates tokens after each prompt; see `CausalLM.generate`."""
+        """Generates tokens after each prompt; see `ContinuesPrompts.generate`."""
         positive("max_length", max_length)
         positive("num_sequences", count)
         stops = stop_tokens(stop_token_ids, self.model.vocabulary_size)
@@ -63,9 +58,9 @@ class Continuation:
         width = index + decoding.bucket(max_length)
         fill = self._fill(stops)
         prompt = np.full((batch * count, width), fill, "int32")
-        for row, (one, length) in enumerate(zip(tokens, lengths)):
+        for row, (tokens_of_row, length) in enumerate(zip(tokens, lengths)):
             rows = slice(row * count, (row + 1) * count)
-            prompt[rows, index - length : index] = one[:length]
+            prompt[rows, index - length : index] = tokens_of_row[:length]
 
         def begin(inputs: Any, length: int) -> tuple[Any, Any, int]:
             both = self.model.begin(inputs, length)
@@ -76,7 +71,7 @@ class Continuation:
             return (*both, inputs["tokens"].shape[1])
 
         inputs = {"tokens": tokens, "length": lengths}
-        found = self.write(
+        outputs = self.write(
             begin,
             inputs,
             prompt,
@@ -89,9 +84,9 @@ class Continuation:
             fill=fill,
         )
         if count == 1:
-            return found
+            return outputs
         return keras.tree.map_structure(
-            lambda x: x.reshape(batch, count, *x.shape[1:]), found
+            lambda x: x.reshape(batch, count, *x.shape[1:]), outputs
         )
 
     def graph(
@@ -99,14 +94,7 @@ class Continuation:
     ) -> Callable[[Tensor], Tensor]:
         """Returns a function from prompts to tokens, for a graph of open sizes.
 
-        Args:
-            sampler: a sampler of this package.
-            max_length: the number of tokens.
-            stop_token_ids: the tokens that end a sequence, or None.
-
-        Returns:
-            A function of prompts (B, P), padded at the end, that returns integers (B,
-            max_length).
+        It maps prompts (B, P), padded at the end, to integers (B, max_length).
         """
         positive("max_length", max_length)
         stops = stop_tokens(stop_token_ids, self.model.vocabulary_size)
@@ -135,11 +123,7 @@ class Continuation:
         return write
 
     def rules(self, max_length: int) -> kernels.Rules:
-        """Returns the rules of prompts in an exported graph.
-
-        Raises:
-            ValueError: if the model has no position for a prompt.
-        """
+        """Returns the rules of prompts in a graph, or raises a ValueError."""
         most = self.model.positions
         if most is not None and max_length >= most:
             raise ValueError(

@@ -22,11 +22,7 @@ Begin = Callable[[Any, int], tuple[Any, Any, int]]
 
 
 class Writer:
-    """Runs a model's compiled `next` with any sampler, for all `generate` methods.
-
-    Args:
-        model: a model with KerasHub's `next(prompt, cache, index, static)`.
-    """
+    """Runs a model's compiled `next` with any sampler, for all `generate` methods."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -49,13 +45,13 @@ class Writer:
 
         Args:
             begin: f(inputs, length) that returns the first cache, the read-only
-                arguments of `next`, and the index of the first token to generate.
+                arguments of `next`, and `index`, the index of the first token to
+                generate.
             inputs: arrays, the inputs of `begin`.
             prompt: int32 (R, ·), with space for `max_length` tokens after `index`.
             index: the index that `begin` will return.
             max_length: the maximum number of tokens to generate.
-            sampler: the name of a sampler, a sampler of this package, or one of
-                KerasHub.
+            sampler: a sampler or its name.
             stops: tokens that end a sequence, or None.
             seed: the seed of a random sampler.
             *key: values that distinguish `begin` from the model's other `begin`
@@ -63,13 +59,13 @@ class Writer:
             fill: the token after a stop token, which the prompt has behind its tokens.
 
         Returns:
-            The tokens, int32 (R, max_length), with `fill` after a stop token. If the
-            sampler has further outputs, a tuple of the tokens and these outputs.
+            The tokens, int32 (R, max_length), or a tuple of them and the sampler's
+            further outputs.
         """
         sampler = samplers.get(sampler)
         end = index + max_length
         if isinstance(sampler, samplers.Sampler):
-            found = self.functions(
+            outputs = self.functions(
                 (sampler.key, stops, *key),
                 self.program(begin, sampler, stops),
                 inputs,
@@ -78,17 +74,17 @@ class Writer:
                 sampler.draw(len(prompt), prompt.shape[1], seed),
             )
         else:
-            found = self.functions(
+            outputs = self.functions(
                 (sampler, stops, *key),
                 self._run_hub(begin, sampler, stops),
                 inputs,
                 prompt[:, :end],
                 variables=getattr(sampler, "variables", ()),
             )
-        found = keras.tree.map_structure(ops.convert_to_numpy, found)
-        tokens = found[0] if isinstance(found, tuple) else found
+        outputs = keras.tree.map_structure(ops.convert_to_numpy, outputs)
+        tokens = outputs[0] if isinstance(outputs, tuple) else outputs
         tokens = fill_after_stop(tokens[..., index:end], stops, fill)
-        return (tokens, *found[1:]) if isinstance(found, tuple) else tokens
+        return (tokens, *outputs[1:]) if isinstance(outputs, tuple) else tokens
 
     def program(self, begin: Begin, sampler: Any, stops: Any) -> Callable:
         """Builds the program for a sampler of this package, which stops at `end`."""
@@ -132,17 +128,15 @@ class Generator:
     """Generates a sequence for each input of a model, from a start token.
 
     Args:
-        model: a model with `begin(inputs) -> (cache, static)`, KerasHub's `next(prompt,
-            cache, index, static)` and `target_vocabulary_size`.
+        model: a model with `begin(inputs) -> (cache, static)`, `next` and
+            `target_vocabulary_size`.
         sequences: the number of ids by the name of each input that is a sequence,
-            integers (B, S) with 0 for padding. These inputs are padded to the length of
-            a bucket. All other inputs, such as images, are passed to `begin` unchanged.
-        cached: whether the model caches values per position. If so, `begin` is called
-            as `begin(inputs, length)`, where `length` is the length of the prompt
-            including padding.
+            integers (B, S) with 0 for padding, which is padded to the length of a
+            bucket.
+        cached: whether `begin` is called as `begin(inputs, length)`, with the length of
+            the padded prompt.
         positions: the number of learned positions; None for no limit.
-        name: the name of the input that the sequences are generated from; by default
-            the first of `sequences`.
+        name: the name of the input; by default the first of `sequences`.
     """
 
     def __init__(
@@ -169,16 +163,16 @@ class Generator:
         stop_token_ids: Any,
         seed: int | None,
     ) -> Any:
-        """Generates a sequence for each input; see `Seq2Seq.generate`."""
+        """Generates a sequence for each input; see `GeneratesTargets.generate`."""
         positive("max_length", max_length)
         size = self.model.target_vocabulary_size
         decoding.check_tokens("start_token_id", start_token_id, size)
         stops = stop_tokens(stop_token_ids, size)
         arrays = {
-            name: padded(as_tokens(name, given, self.sequences[name]), self.positions)
+            name: padded(as_tokens(name, values, self.sequences[name]), self.positions)
             if name in self.sequences
-            else np.asarray(ops.convert_to_numpy(given))
-            for name, given in inputs.items()
+            else np.asarray(ops.convert_to_numpy(values))
+            for name, values in inputs.items()
         }
         first = np.full((len(next(iter(arrays.values()))), 1), start_token_id)
         prompt = decoding.open_prompt(first, 1 + max_length).tokens
@@ -187,22 +181,11 @@ class Generator:
         )
 
     def graph(
-        self,
-        sampler: Any,
-        max_length: int,
-        start_token_id: int,
-        stop_token_ids: Any,
+        self, sampler: Any, max_length: int, start_token_id: int, stop_token_ids: Any
     ) -> Callable[[Tensor], Tensor]:
         """Returns a function from the input to the tokens, for a graph of open sizes.
 
-        Args:
-            sampler: a sampler of this package.
-            max_length: T, the number of tokens.
-            start_token_id: the token before the first generated token.
-            stop_token_ids: the tokens that end a sequence, or None.
-
-        Returns:
-            A function of one tensor (B, ...) that returns integers (B, T).
+        It maps one tensor (B, ...) to integers (B, T), where T is `max_length`.
         """
         positive("max_length", max_length)
         size = self.model.target_vocabulary_size
@@ -211,19 +194,15 @@ class Generator:
             self._begin, sampler, stop_tokens(stop_token_ids, size)
         )
 
-        def write(given: Tensor) -> Tensor:
-            prompt = ops.zeros((ops.shape(given)[0], 1), "int32") + start_token_id
+        def write(source: Tensor) -> Tensor:
+            prompt = ops.zeros((ops.shape(source)[0], 1), "int32") + start_token_id
             prompt = ops.pad(prompt, ((0, 0), (0, max_length)))  # (B, 1 + T)
-            return program({self.input: given}, prompt, 1 + max_length, None)[:, 1:]
+            return program({self.input: source}, prompt, 1 + max_length, None)[:, 1:]
 
         return write
 
     def rules(self, max_length: int) -> kernels.Rules:
-        """Returns the rules of the input in an exported graph.
-
-        Raises:
-            ValueError: if `max_length` exceeds the learned positions.
-        """
+        """Returns the rules of the input in a graph, or raises a ValueError."""
         if self.positions is not None and max_length > self.positions:
             raise ValueError(
                 "`max_length` must not exceed the positions that the model has "
@@ -235,16 +214,12 @@ class Generator:
         return kernels.Rules(self.model.source_vocabulary_size, self.positions)
 
     def _begin(self, inputs: Any, length: int) -> tuple[Any, Any, int]:
-        more = (length,) if self.cached else ()
-        return (*self.model.begin(inputs, *more), 1)
+        lengths = (length,) if self.cached else ()
+        return (*self.model.begin(inputs, *lengths), 1)
 
 
 def named_input(name: str, inputs: Any) -> Any:
-    """Returns the entry `name` if the inputs are a dict; else returns the inputs.
-
-    Raises:
-        ValueError: if the dict does not contain the entry.
-    """
+    """Returns the entry `name` of a dict, or raises a ValueError; else the inputs."""
     if not isinstance(inputs, dict):
         return inputs
     if name not in inputs:
@@ -252,36 +227,23 @@ def named_input(name: str, inputs: Any) -> Any:
     return inputs[name]
 
 
-def stop_tokens(given: Any, size: int) -> tuple[int, ...] | None:
-    """Validates stop tokens and returns them as a tuple; None for no stop tokens.
-
-    Args:
-        given: an integer, several integers, or None.
-        size: the size of the vocabulary.
-
-    Raises:
-        ValueError: if a token is outside the vocabulary.
-    """
-    if given is None:
+def stop_tokens(values: Any, size: int) -> tuple[int, ...] | None:
+    """Validates one stop token or several; returns a tuple, or None for none."""
+    if values is None:
         return None
-    stops = tuple(int(token) for token in np.atleast_1d(given))
+    stops = tuple(int(token) for token in np.atleast_1d(values))
     decoding.check_tokens("stop_token_ids", stops, size)
     return stops
 
 
-def as_tokens(name: str, given: Any, vocabulary: int) -> np.ndarray:
-    """Validates tokens and returns them as NumPy int32 (B, T).
-
-    Args:
-        name: the name of the argument.
-        given: the value of the argument.
-        vocabulary: the number of tokens in the vocabulary.
+def as_tokens(name: str, values: Any, vocabulary: int) -> np.ndarray:
+    """Returns tokens as NumPy int32 (B, T).
 
     Raises:
         ValueError: if the tokens are not integers (B, T), are empty, or are outside the
             vocabulary.
     """
-    tokens = np.asarray(ops.convert_to_numpy(given))
+    tokens = np.asarray(ops.convert_to_numpy(values))
     integers = np.issubdtype(tokens.dtype, np.integer)
     if tokens.ndim != 2 or not integers or not tokens.size:
         raise ValueError(
@@ -294,12 +256,7 @@ def as_tokens(name: str, given: Any, vocabulary: int) -> np.ndarray:
 
 
 def padded(tokens: np.ndarray, positions: int | None = None) -> np.ndarray:
-    """Pads tokens (B, T) with 0 at the end to the length of a bucket.
-
-    Args:
-        tokens: integers (B, T).
-        positions: the maximum number of positions, at least T; None for no limit.
-    """
+    """Pads tokens (B, T) with 0 to the length of a bucket, at most `positions`."""
     length = tokens.shape[1]
     width = decoding.bucket(length)
     width = width if positions is None else min(width, positions)
@@ -309,26 +266,18 @@ def padded(tokens: np.ndarray, positions: int | None = None) -> np.ndarray:
 def as_hub(call: Callable, cache: Any, static: Any) -> tuple[Callable, list]:
     """Adapts a model's `next` and cache to KerasHub's samplers.
 
-    KerasHub's samplers carry the whole state from step to step as a list of tensors.
-
-    Args:
-        call: the model's `next`, f(prompt, cache, index, static).
-        cache: the first cache.
-        static: the read-only arguments of `next`.
-
-    Returns:
-        The function f(prompt, cache, index) for KerasHub's samplers, and the first
-        cache as a list of tensors.
+    These carry the whole state from step to step as a list of tensors. Returns their
+    function f(prompt, cache, index), and the first cache as such a list.
     """
     both = (cache, static)
     leaves = keras.tree.flatten(both)
 
     def step(prompt: Any, cache: list, index: Any) -> tuple:
-        rest = iter(cache)
-        filled = [None if x is None else next(rest) for x in leaves]
-        own, static = keras.tree.pack_sequence_as(both, filled)
-        logits, hidden, own = call(prompt, own, index, static)
-        return logits, hidden, tensors((own, static))
+        tensors_left = iter(cache)
+        filled = [None if x is None else next(tensors_left) for x in leaves]
+        cache_of_model, static = keras.tree.pack_sequence_as(both, filled)
+        logits, hidden, cache_of_model = call(prompt, cache_of_model, index, static)
+        return logits, hidden, tensors((cache_of_model, static))
 
     return step, tensors(both)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import abc
+import inspect
 import pathlib
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
 
 import keras
 
 from keras_attention.layers.base.recording import is_recording
 
 
-class Preprocessor(abc.ABC):
+class Preprocessor:
     """Stands between a model and the strings of its users.
 
     A model holds its preprocessor in `model.preprocessor`, and `save_to_preset` saves
@@ -23,10 +24,14 @@ class Preprocessor(abc.ABC):
     are, so that `from_preset` finds it.
     """
 
+    # The file, the reader and the writer of each argument that is an asset.
+    _assets: ClassVar[dict[str, tuple[str, Callable, Callable]]] = {}
+
     @property
     def model_sizes(self) -> dict[str, int]:
         """Sizes that the model must have, by the name of its argument."""
-        return {}
+        names = [name for name in self._assets if name.endswith("vocabulary")]
+        return {f"{name}_size": len(getattr(self, name)) for name in names}
 
     def check(self, model: Any) -> None:
         """Raises a ValueError if the model does not fit, according to `model_sizes`."""
@@ -40,22 +45,25 @@ class Preprocessor(abc.ABC):
                     f"{name}={value}"
                 )
 
-    @abc.abstractmethod
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that JSON can hold, for `from_assets`."""
+        names = inspect.signature(type(self)).parameters
+        return {n: getattr(self, n) for n in names if n not in self._assets}
 
-    @abc.abstractmethod
     def save_assets(self, folder: pathlib.Path) -> None:
         """Writes files, such as a vocabulary, into a folder that exists."""
+        for name, (file, _, save) in self._assets.items():
+            save(getattr(self, name), folder / file)
 
     @classmethod
-    @abc.abstractmethod
     def from_assets(cls, folder: pathlib.Path, config: dict[str, Any]) -> Self:
         """Makes the preprocessor from what `save_assets` and `get_config` gave.
 
         Raises:
             ValueError: a file is damaged. The message names it.
         """
+        assets = {k: load(folder / file) for k, (file, load, _) in cls._assets.items()}
+        return cls(**assets, **config)
 
 
 def run(model: Any, inputs: Any) -> Any:

@@ -152,16 +152,8 @@ def read(
 
 
 def class_of(path: pathlib.Path) -> tuple[Any, dict[str, Any]]:
-    """Returns the class of the model of a preset, and the config of its arguments.
-
-    Raises:
-        ValueError: config.json is damaged, or the class is no model with presets.
-    """
-    entries = read_json(path / CONFIG)
-    with _naming(path / CONFIG):
-        name, config = entries["registered_name"], entries["config"]
-        if not isinstance(name, str) or not isinstance(config, dict):
-            raise ValueError("its entries must be a name and an object")
+    """Returns the class of a preset's model and its config, or raises a ValueError."""
+    name, config = _entries(path / CONFIG, registered_name=str, config=dict)
     cls = keras.saving.get_registered_object(name)
     if not isinstance(cls, type) or not hasattr(cls, "from_preset"):
         raise ValueError(
@@ -183,13 +175,11 @@ def _load_weights(model: Any, path: pathlib.Path, kwargs: dict[str, Any]) -> Non
             f"{file} is damaged: it must be the file that `save_to_preset` wrote, see "
             f"{METADATA}. Received: another content"
         )
-    if not kwargs:
-        with _naming(file):
-            preset_weights.load(model, file)
-        return
     try:
         preset_weights.load(model, file)
     except FAULTS as error:
+        if not kwargs:
+            raise _damaged(file, error) from error
         arguments = ", ".join(f"{name}={value!r}" for name, value in kwargs.items())
         raise ValueError(
             "The arguments must fit the weights of the preset, or `load_weights` must "
@@ -198,11 +188,7 @@ def _load_weights(model: Any, path: pathlib.Path, kwargs: dict[str, Any]) -> Non
 
 
 def read_json(path: pathlib.Path) -> dict[str, Any]:
-    """Reads a JSON file that holds an object.
-
-    Raises:
-        ValueError: the file is missing or damaged.
-    """
+    """Reads a JSON object; raises a ValueError if the file is missing or damaged."""
     if not path.exists():
         raise ValueError(
             f"`preset` must be a folder with {path.name}. Received: {path.parent}"
@@ -214,15 +200,20 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
     return entries
 
 
-def _read_preprocessor(path: pathlib.Path) -> Preprocessor:
-    entry = read_json(path / PREPROCESSOR)
-    with _naming(path / PREPROCESSOR):
-        name, config = entry["registered_name"], entry["config"]
-        expected = entry["assets"]
-        if not isinstance(name, str) or not all(
-            isinstance(value, dict) for value in (config, expected)
-        ):
+def _entries(path: pathlib.Path, **kinds: type) -> list[Any]:
+    """Reads entries of a JSON file that must be of these types."""
+    entries = read_json(path)
+    with _naming(path):
+        values = [entries[name] for name in kinds]
+        if not all(map(isinstance, values, kinds.values())):
             raise ValueError("its entries must be a name and objects")
+    return values
+
+
+def _read_preprocessor(path: pathlib.Path) -> Preprocessor:
+    name, config, expected = _entries(
+        path / PREPROCESSOR, registered_name=str, config=dict, assets=dict
+    )
     cls = keras.saving.get_registered_object(name)
     if not isinstance(cls, type) or not issubclass(cls, Preprocessor):
         raise ValueError(
@@ -271,9 +262,8 @@ def _checked_target(path: str | os.PathLike[str]) -> pathlib.Path:
             f"replaced. Received: path={os.fspath(path)!r}"
         )
     if folder.exists():
-        others: list[str] = []
-        if folder.is_dir():
-            others = sorted({entry.name for entry in folder.iterdir()} - PARTS)
+        names = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+        others = sorted(names - PARTS)
         if not folder.is_dir() or others:
             content = f", which holds {others[0]!r}" if others else ""
             raise ValueError(
@@ -294,4 +284,8 @@ def _naming(path: pathlib.Path) -> Iterator[None]:
     try:
         yield
     except FAULTS as error:
-        raise ValueError(f"{path} is damaged or incomplete: {error}") from error
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: pathlib.Path, error: Exception) -> ValueError:
+    return ValueError(f"{path} is damaged or incomplete: {error}")

@@ -18,13 +18,9 @@ BFLOAT16 = "bfloat16"  # Keras stores it as two bytes, with an attribute
 
 
 def save(model: Any, path: pathlib.Path, dtype: str | None) -> None:
-    """Writes the weights of a model, without the optimizer.
+    """Writes the weights of a model, without the optimizer, to a new HDF5 file.
 
-    Args:
-        model: the model.
-        path: a new HDF5 file.
-        dtype: "float32" or "float16" for all floating-point weights; None for their
-            own.
+    All floating-point weights are stored in `dtype`; None for their own.
 
     Raises:
         ValueError: a weight is not finite in the dtype.

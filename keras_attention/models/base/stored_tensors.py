@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import pathlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import h5py
@@ -37,26 +39,16 @@ class StoredTensor(NamedTuple):
                 f"{self.file.name} must store {self.name!r} as floating-point numbers. "
                 f"Received: the dtype {self.dtype}"
             )
-        values = self._read_hdf5() if self.is_hdf5 else self._read_safetensors()
+        with _opened(self.file, self.is_hdf5, f"{self.name!r}: ") as file:
+            if self.is_hdf5:
+                values = np.asarray(file[self.name])
+                if values.dtype.kind != "f":
+                    values = values.view(ml_dtypes.bfloat16)
+            else:
+                values = file.get_tensor(self.name)
         return (
             values.astype("float32") if values.dtype == ml_dtypes.bfloat16 else values
         )
-
-    def _read_safetensors(self) -> Array:
-        library = _library()
-        try:
-            with library.safe_open(self.file, "numpy") as file:
-                return file.get_tensor(self.name)
-        except (OSError, library.SafetensorError) as error:
-            raise damaged(self.file, f"{self.name!r}: {error}") from error
-
-    def _read_hdf5(self) -> Array:
-        try:
-            with h5py.File(self.file) as file:
-                values = np.asarray(file[self.name])
-        except OSError as error:
-            raise damaged(self.file, f"{self.name!r}: {error}") from error
-        return values if values.dtype.kind == "f" else values.view(ml_dtypes.bfloat16)
 
 
 def damaged(file: pathlib.Path, reason: str) -> ValueError:
@@ -67,17 +59,26 @@ def damaged(file: pathlib.Path, reason: str) -> ValueError:
     )
 
 
-def _library() -> Any:
-    """Imports safetensors or raises an ImportError with help."""
+@contextmanager
+def _opened(file: pathlib.Path, is_hdf5: bool, what: str = "") -> Iterator[Any]:
+    """Opens a file; an error that says it is damaged begins with `what`."""
+    errors: tuple[type[Exception], ...] = (OSError,)
+    if not is_hdf5:
+        try:
+            library = importlib.import_module("safetensors")
+        except ImportError as error:
+            raise ImportError(
+                "Weights of Hugging Face need safetensors, which comes with the extra "
+                "`safetensors`: python -m pip install "
+                f'"keras-attention-family[safetensors]". Received: {error}',
+                name="safetensors",
+            ) from error
+        errors = (OSError, library.SafetensorError)
     try:
-        return importlib.import_module("safetensors")
-    except ImportError as error:
-        raise ImportError(
-            "Weights of Hugging Face need safetensors, which comes with the extra "
-            "`safetensors`: python -m pip install "
-            f'"keras-attention-family[safetensors]". Received: {error}',
-            name="safetensors",
-        ) from error
+        with h5py.File(file) if is_hdf5 else library.safe_open(file, "numpy") as opened:
+            yield opened
+    except errors as error:
+        raise damaged(file, f"{what}{error}") from error
 
 
 def safetensors(file: pathlib.Path) -> dict[str, StoredTensor]:
@@ -87,17 +88,13 @@ def safetensors(file: pathlib.Path) -> dict[str, StoredTensor]:
         ImportError: if safetensors is not installed; the message names the extra.
         ValueError: if the file is not a complete safetensors file.
     """
-    library = _library()
     tensors = {}
-    try:
-        with library.safe_open(file, "numpy") as opened:
-            for name in opened.keys():  # noqa: SIM118
-                part = opened.get_slice(name)
-                dtype, shape = part.get_dtype(), tuple(part.get_shape())
-                is_float = dtype in FLOATS
-                tensors[name] = StoredTensor(file, name, dtype, shape, is_float, False)
-    except (OSError, library.SafetensorError) as error:
-        raise damaged(file, str(error)) from error
+    with _opened(file, is_hdf5=False) as opened:
+        for name in opened.keys():  # noqa: SIM118
+            part = opened.get_slice(name)
+            dtype, shape = part.get_dtype(), tuple(part.get_shape())
+            is_float = dtype in FLOATS
+            tensors[name] = StoredTensor(file, name, dtype, shape, is_float, False)
     return tensors
 
 
@@ -119,9 +116,6 @@ def hdf5(file: pathlib.Path) -> dict[str, StoredTensor]:
             dtype = item.dtype.str
             tensors[name] = StoredTensor(file, name, dtype, item.shape, is_float, True)
 
-    try:
-        with h5py.File(file) as opened:
-            opened.visititems(visit)
-    except OSError as error:
-        raise damaged(file, str(error)) from error
+    with _opened(file, is_hdf5=True) as opened:
+        opened.visititems(visit)
     return tensors

@@ -162,16 +162,12 @@ class Captions:
 
 
 def method_of(model: Any, name: str) -> Callable:
-    """Returns the method `name` of the model's preprocessor.
-
-    Raises:
-        ValueError: if the model has no preprocessor, or one for another task.
-    """
-    found = model.preprocessor
-    method = getattr(found, name, None)
+    """Returns the method `name` of the model's preprocessor, or raises a ValueError."""
+    preprocessor = model.preprocessor
+    method = getattr(preprocessor, name, None)
     if method is None:
         kind = type(model).__name__
-        received = "None" if found is None else type(found).__name__
+        received = "None" if preprocessor is None else type(preprocessor).__name__
         raise ValueError(
             f"`{name}` needs `model.preprocessor`, an object with the method `{name}`. "
             f"`{kind}.from_preset` loads a model with one; keras_attention.presets has "

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -40,11 +41,7 @@ class WeightFolder(NamedTuple):
     tensors: dict[str, StoredTensor]
 
     def entry(self, name: str, default: Any = None) -> Any:
-        """Returns an entry of the config.
-
-        Raises:
-            ValueError: if it is missing and has no default.
-        """
+        """Returns an entry; raises a ValueError if it is missing and has no default."""
         value = self.config.get(name)
         value = default if value is None else value
         if value is None:
@@ -140,11 +137,7 @@ def check_kind(folder: WeightFolder, hugging_face: str, hub: str) -> None:
 
 
 def read_json(file: pathlib.Path) -> dict[str, Any]:
-    """Reads a JSON object.
-
-    Raises:
-        ValueError: if the file holds something else.
-    """
+    """Reads a JSON object; raises a ValueError if the file holds something else."""
     try:
         content = json.loads(file.read_text("utf-8"))
     except ValueError as error:
@@ -209,15 +202,7 @@ def _hub_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
 def renamed(
     tensors: Mapping[str, StoredTensor], rename: Callable[[str], str]
 ) -> dict[str, StoredTensor]:
-    """Returns the tensors under other names.
-
-    Args:
-        tensors: the tensors by name.
-        rename: returns the new name for a name.
-
-    Raises:
-        ValueError: if two tensors get the same name.
-    """
+    """Renames tensors; raises a ValueError if two of them get the same name."""
     by_name: dict[str, StoredTensor] = {}
     for name, tensor in tensors.items():
         new = rename(name)
@@ -230,19 +215,27 @@ def renamed(
     return by_name
 
 
-def check_tensors(
-    folder: WeightFolder, recipes: dict[str, Recipe], unused: Callable[[str], bool]
-) -> None:
-    """Checks that a folder holds the tensors of the recipes, and no others.
+def build(
+    cls: Any,
+    folder: WeightFolder,
+    config: dict[str, Any],
+    recipes: dict[str, Recipe],
+    unused: str,
+    copies: Iterable[tuple[str, str]] = (),
+) -> Any:
+    """Makes a model with the weights of a folder.
 
     Args:
+        cls: the class of the model.
         folder: the folder.
-        recipes: for each weight of the model, how it is made.
-        unused: whether a tensor with this name has no place in the model and no effect
-            on its outputs.
+        config: the arguments of the model.
+        recipes: how each weight is made, by the path of its variable.
+        unused: a regular expression for the names of tensors that have no place in the
+            model and no effect on its outputs.
+        copies: pairs of tensors that the model has only once.
 
     Raises:
-        ValueError: for missing tensors, tensors of other shapes, and further tensors.
+        ValueError: for missing tensors, other shapes, further tensors, or other copies.
     """
     wanted = {k: v for recipe in recipes.values() for k, v in recipe.shapes.items()}
     missing = sorted({*wanted} - {*folder.tensors})
@@ -259,39 +252,27 @@ def check_tensors(
                 f"The tensor {name!r} must have the shape {shape}, as {CONFIG} says. "
                 f"{where}, where it has the shape {stored}"
             )
-    surplus = sorted(n for n in {*folder.tensors} - {*wanted} if not unused(n))
+    others = {*folder.tensors} - {*wanted}
+    surplus = sorted(n for n in others if not re.fullmatch(unused, n))
     if surplus:
         raise ValueError(
             f"The weights of a {folder.kind} must hold no tensors that this model has "
             f"no place for. {where}, with {named(surplus)}"
         )
-
-
-def check_copies(folder: WeightFolder, copies: Iterable[tuple[str, str]]) -> None:
-    """Raises a ValueError if two stored tensors differ that the model has only once."""
     for first, second in copies:
         if first in folder.tensors and second in folder.tensors:
             values, copy = (folder.tensors[name].read() for name in (first, second))
             if not np.array_equal(values, copy):
                 raise ValueError(
                     f"The tensors {first!r} and {second!r} must be equal, since "
-                    f"{CONFIG} ties them. Received: {str(folder.path)!r}, where they "
-                    "differ"
+                    f"{CONFIG} ties them. {where}, where they differ"
                 )
-
-
-def assign(model: Any, folder: WeightFolder, recipes: dict[str, Recipe]) -> None:
-    """Gives a model the weights of a folder, one after the other.
-
-    Args:
-        model: a new model.
-        folder: the folder, checked.
-        recipes: how each weight is made, by the path of its variable.
-    """
+    model = cls(**config)
     weights = {weight.path: weight for weight in model.weights}
     for name, recipe in recipes.items():
-        stored = (folder.tensors[n].read() for n in recipe.shapes)
-        weights[name].assign(recipe.convert(*stored))
+        tensors = (folder.tensors[n].read() for n in recipe.shapes)
+        weights[name].assign(recipe.convert(*tensors))
+    return model
 
 
 def named(names: list[str]) -> str:

@@ -16,9 +16,8 @@ from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.checked import check_ids
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.external_memory.dnc import DNC
-from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
 from keras_attention.models.base.strings import AnswersQuestions
-from keras_attention.models.external_memory.asked_steps import AskedSteps
 
 Tensor = Any
 
@@ -153,26 +152,13 @@ class DNCNetwork(AnswersQuestions, ConfiguredModel):
         """The `DNCCell` or `NTMCell` of the network."""
         return self._memory.cell
 
-    def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-        self._check(x)
-        self.trained_slots = None  # from now on, those of the cell
-        return super().fit(x, *args, **kwargs)
-
-    def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-        self._check(x)
-        return super().evaluate(x, *args, **kwargs)
-
-    def train_on_batch(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        self._check(x)
-        self.trained_slots = None
-        return super().train_on_batch(x, *args, **kwargs)
-
-    def test_on_batch(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        self._check(x)
-        return super().test_on_batch(x, *args, **kwargs)
-
-    def _check(self, inputs: Any) -> None:
-        check_answers(inputs, padding=self.vocabulary_size is not None)
+    def _check_data(self, method: str, args: tuple, kwargs: dict[str, Any]) -> None:
+        if not method.startswith("predict"):
+            inputs = args[0] if args else kwargs.get("x")
+            check_answers(inputs, padding=self.vocabulary_size is not None)
+        if method in ("fit", "train_on_batch"):
+            self.trained_slots = None  # from now on, those of the cell
+        super()._check_data(method, args, kwargs)
 
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
@@ -192,13 +178,13 @@ class DNCNetwork(AnswersQuestions, ConfiguredModel):
             A named tuple of NumPy arrays, for
             `keras_attention.visualization.plot_memory`.
         """
-        given = inputs["inputs"] if isinstance(inputs, dict) else inputs
+        sequence = inputs["inputs"] if isinstance(inputs, dict) else inputs
         if self.vocabulary_size is not None:
-            check_ids("inputs", np.asarray(given), self.vocabulary_size)
+            check_ids("inputs", np.asarray(sequence), self.vocabulary_size)
         kind = "float32" if self.vocabulary_size is None else "int32"
-        given = ops.convert_to_tensor(given, kind)
+        sequence = ops.convert_to_tensor(sequence, kind)
         features, mask = _features(
-            given, None, self.vocabulary_size, self._embedding, self._memory
+            sequence, None, self.vocabulary_size, self._embedding, self._memory
         )
         return self._memory.trace(features, mask=mask)
 
@@ -231,15 +217,40 @@ class DNCNetwork(AnswersQuestions, ConfiguredModel):
         return made
 
 
+@export
+class AskedSteps(keras.layers.Layer):
+    """Returns the answers at the answer steps, and 0 at all other steps.
+
+    Call arguments:
+        inputs: a list of answers (B, T, V) and booleans (B, T), True at the answer
+            steps.
+
+    Returns:
+        (B, T, V), with the booleans as its mask.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.built = True
+
+    def call(self, inputs: list[Tensor]) -> Tensor:
+        answers, answer_mask = inputs
+        return ops.where(
+            ops.expand_dims(answer_mask, 2), answers, ops.zeros_like(answers)
+        )
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        return inputs[1]
+
+    def compute_output_spec(self, inputs: list[Any]) -> keras.KerasTensor:
+        return keras.KerasTensor(inputs[0].shape, self.compute_dtype)
+
+
 def check_answers(inputs: Any, padding: bool = False) -> None:
-    """Checks that each sequence has an answer step, if the inputs are arrays.
+    """Raises a ValueError for a sequence without an answer step, or one at padding.
 
-    Args:
-        inputs: the inputs of `fit`; anything except a dict of arrays is not checked.
-        padding: whether 0 in the inputs is padding, which cannot have an answer step.
-
-    Raises:
-        ValueError: for a sequence without an answer step, or with one at padding.
+    `padding` tells whether 0 in the inputs is padding, which cannot be an answer step.
     """
     answer_mask = _array(inputs, "answer_mask")
     if answer_mask is None or answer_mask.ndim != 2:
@@ -287,13 +298,12 @@ def _check_inputs(
             "`embedding_dim` is for tokens and needs `vocabulary_size`. "
             f"Received: embedding_dim={embedding_dim}, input_dim={input_dim}"
         )
-    for name, size in (
-        ("input_dim", input_dim),
-        ("vocabulary_size", vocabulary_size),
-        ("embedding_dim", embedding_dim),
-    ):
-        if size is not None:
-            positive(name, size)
+    sizes = {
+        "input_dim": input_dim,
+        "vocabulary_size": vocabulary_size,
+        "embedding_dim": embedding_dim,
+    }
+    check_sizes(**{name: size for name, size in sizes.items() if size is not None})
 
 
 def _features(
@@ -303,11 +313,9 @@ def _features(
     embedding: Any,
     memory: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Returns the vectors (B, T, ·) that the memory reads, and their mask.
+    """Returns the vectors (B, T, ·) that the memory reads, and their mask or None.
 
-    The mask (B, T) is False at padding tokens. For an input of vectors, it is None, and
-    vectors after the last answer step become 0. Otherwise a NaN there would reach the
-    gradients.
+    Vectors after the last answer step become 0: a NaN there would reach the gradients.
     """
     if vocabulary_size is None:
         if answer_mask is None:

@@ -114,7 +114,7 @@ class AttentiveFactorization(ConfiguredModel):
             value_mask=is_valid,
         )
         vector = ops.expand_dims(vector_table(item), 1)  # (B, 1, D)
-        found = base_rating + ops.sum(user_vector * vector, axis=-1, keepdims=True)
+        logits = base_rating + ops.sum(user_vector * vector, axis=-1, keepdims=True)
         super().__init__(
             {
                 "item": item,
@@ -122,7 +122,7 @@ class AttentiveFactorization(ConfiguredModel):
                 "history_ratings": history_ratings,
                 "history_mask": is_valid,
             },
-            ops.squeeze(found, -1) + mean,
+            ops.squeeze(logits, -1) + mean,
             locals(),
         )
         self.mean = float(mean)
@@ -150,7 +150,11 @@ class AttentiveFactorization(ConfiguredModel):
                 "`history` and `ratings` must be as many: a rating for each item. "
                 f"Received: {known.size} and {known_ratings.size}"
             )
-        rating.finite("ratings", known_ratings)
+        wrong = known_ratings[~np.isfinite(known_ratings)]
+        if wrong.size:
+            raise ValueError(
+                f"`ratings` must be finite. Received: ratings with {wrong[:5].tolist()}"
+            )
         count = known.size
         room = max(1, count)  # a user without ratings gets a masked one
         known, known_ratings = (
@@ -158,7 +162,7 @@ class AttentiveFactorization(ConfiguredModel):
         )
         is_valid = np.arange(room) < count
         every = (len(item), room)
-        found = self.predict(
+        predicted = self.predict(
             {
                 "item": item,
                 "history": np.broadcast_to(known, every),
@@ -168,7 +172,7 @@ class AttentiveFactorization(ConfiguredModel):
             batch_size=1024,
             verbose=0,
         )
-        return found[:, 0]
+        return predicted[:, 0]
 
     def recommend(
         self, history: Any, ratings: Any, count: int = 10
@@ -187,6 +191,6 @@ class AttentiveFactorization(ConfiguredModel):
             ValueError: as in `rate`, and for a `count` below 1.
         """
         positive("count", count)
-        found = self.rate(np.arange(self.num_items), history, ratings)
+        predicted = self.rate(np.arange(self.num_items), history, ratings)
         seen = rating.known("history", history, self.num_items)
-        return rating.best(found, count, seen)
+        return rating.best(predicted, count, seen)

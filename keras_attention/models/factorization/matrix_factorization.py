@@ -89,11 +89,11 @@ class MatrixFactorization(ConfiguredModel):
         item = keras.Input((), dtype="int32", name="item")  # (B,)
         of_user = table(num_users, dim, "user_vector")
         of_item = table(num_items, dim, "item_vector")
-        found = ops.sum(of_user(user) * of_item(item), axis=-1, keepdims=True)
+        predicted = ops.sum(of_user(user) * of_item(item), axis=-1, keepdims=True)
         if biases:
-            found = found + table.bias(num_users, "user_bias")(user)  # (B, 1)
-            found = found + table.bias(num_items, "item_bias")(item)
-        super().__init__({"user": user, "item": item}, found + mean, locals())
+            predicted = predicted + table.bias(num_users, "user_bias")(user)  # (B, 1)
+            predicted = predicted + table.bias(num_items, "item_bias")(item)
+        super().__init__({"user": user, "item": item}, predicted + mean, locals())
         self.mean = float(mean)
 
     @property
@@ -122,9 +122,14 @@ class MatrixFactorization(ConfiguredModel):
         """
         user = rating.known("users", users, self.num_users)
         item = rating.known("items", items, self.num_items)
-        user, item = rating.pairs(users=user, items=item)
-        found = self.predict({"user": user, "item": item}, batch_size=4096, verbose=0)
-        return found[:, 0]
+        if user.ndim and item.ndim and user.size != item.size:
+            counts = {"users": user.size, "items": item.size}
+            raise ValueError(f"`users` and `items` must be as many. Received: {counts}")
+        user, item = np.broadcast_arrays(*np.atleast_1d(user, item))
+        predicted = self.predict(
+            {"user": user, "item": item}, batch_size=4096, verbose=0
+        )
+        return predicted[:, 0]
 
     def recommend(
         self, user: int, count: int = 10, seen: Any = ()

@@ -13,15 +13,7 @@ from keras import ops
 
 
 class Tables:
-    """Builds embeddings with a common regularization.
-
-    Args:
-        regularization: the factor of the sum of squares of each table, at least 0.
-        dtype: the dtype of the layers.
-
-    Raises:
-        ValueError: for a negative regularization.
-    """
+    """Builds embeddings with a common regularization, which must be at least 0."""
 
     def __init__(self, regularization: float, dtype: Any) -> None:
         if not regularization >= 0:
@@ -63,45 +55,26 @@ def vectors(model: keras.Model, name: str) -> np.ndarray:
     return np.asarray(ops.convert_to_numpy(ops.cast(table, "float32")))
 
 
-def known(name: str, given: Any, size: int) -> np.ndarray:
+def known(name: str, value: Any, size: int) -> np.ndarray:
     """Validates indices of users or items and returns them as int32 (N,).
 
-    Args:
-        name: the name of the argument.
-        given: an integer, or integers (N,).
-        size: the number of users or items.
-
     Raises:
-        ValueError: for an index that is not an integer or is out of range.
+        ValueError: for an index that is not an integer or is not below `size`.
     """
-    found = np.asarray(ops.convert_to_numpy(given) if ops.is_tensor(given) else given)
-    if found.ndim > 1 or (found.size and not np.issubdtype(found.dtype, np.integer)):
+    ids = np.asarray(ops.convert_to_numpy(value) if ops.is_tensor(value) else value)
+    if ids.ndim > 1 or (ids.size and not np.issubdtype(ids.dtype, np.integer)):
         raise ValueError(
             f"`{name}` must be an integer, or integers of shape (count,). "
-            f"Received: dtype={found.dtype}, shape={found.shape}"
+            f"Received: dtype={ids.dtype}, shape={ids.shape}"
         )
-    strangers = sorted({int(n) for n in found.flat if not 0 <= n < size})
+    strangers = sorted({int(n) for n in ids.flat if not 0 <= n < size})
     if strangers:
         raise ValueError(
             f"`{name}` must be known to the model, from 0 to {size - 1}: it has "
             "vectors only for those in its training data. "
             f"Received: {name} with {strangers[:5]}"
         )
-    return found.astype("int32")
-
-
-def pairs(**given: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Broadcasts arrays of indices to one length.
-
-    Raises:
-        ValueError: if the lengths do not match.
-    """
-    counts = {name: x.size for name, x in given.items() if x.ndim}
-    if len(set(counts.values())) > 1:
-        names = " and ".join(f"`{name}`" for name in given)
-        raise ValueError(f"{names} must be as many. Received: {counts}")
-    count = next(iter(counts.values()), 1)
-    return tuple(np.broadcast_to(x, (count,)) for x in given.values())
+    return ids.astype("int32")
 
 
 def best(
@@ -109,26 +82,10 @@ def best(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the items with the highest ratings and their ratings, best first.
 
-    Args:
-        ratings: the ratings of all items, (items,).
-        count: the number of items to return.
-        left_out: items to exclude.
+    `ratings` (items,) has the rating of each item; `left_out` has the excluded items.
     """
     is_valid = np.ones(len(ratings), bool)
     is_valid[left_out] = False
     order = np.argsort(-ratings, kind="stable")
     order = order[is_valid[order]][:count].astype("int32")
     return order, ratings[order]
-
-
-def finite(name: str, given: np.ndarray) -> None:
-    """Rejects values that are not finite.
-
-    Raises:
-        ValueError: for an infinite or NaN value.
-    """
-    if not np.isfinite(given).all():
-        raise ValueError(
-            f"`{name}` must be finite. Received: {name} with "
-            f"{given[~np.isfinite(given)][:5].tolist()}"
-        )

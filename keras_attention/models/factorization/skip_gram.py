@@ -144,9 +144,11 @@ class SkipGram(ConfiguredModel):
         self, optimizer: Any = "rmsprop", loss: Any = None, **kwargs: Any
     ) -> None:
         known = isinstance(loss, (str, keras.losses.Loss))
-        found = keras.losses.get(loss) if known else loss
+        resolved = keras.losses.get(loss) if known else loss
         kinds = keras.losses.BinaryCrossentropy, keras.losses.binary_crossentropy
-        if self.shared_negatives and (isinstance(found, kinds[0]) or found is kinds[1]):
+        if self.shared_negatives and (
+            isinstance(resolved, kinds[0]) or resolved is kinds[1]
+        ):
             raise ValueError(
                 "`loss` must be a `NegativeSamplingLoss` with shared negatives, whose "
                 f"labels are weights. Received: loss={loss!r}"
@@ -196,8 +198,8 @@ class SkipGram(ConfiguredModel):
             ValueError: if the word has no vector, the model was made without `words`,
                 or the count is below 1.
         """
-        (own,) = self._find(word)
-        return self._around(self.vectors()[own], count, [own])
+        (index,) = self._find(word)
+        return self._around(self.vectors()[index], count, [index])
 
     def analogy(
         self, a: str, b: str, c: str, count: int = 1
@@ -217,9 +219,9 @@ class SkipGram(ConfiguredModel):
         Raises:
             ValueError: as in `nearest`.
         """
-        given = self._find(a, b, c)
-        corner = similarity.parallelogram(*self.vectors()[given])
-        return self._around(corner, count, given)
+        indices = self._find(a, b, c)
+        corner = similarity.parallelogram(*self.vectors()[indices])
+        return self._around(corner, count, indices)
 
     def _find(self, *words: str) -> list[int]:
         """Returns the indices of words."""
@@ -238,11 +240,11 @@ class SkipGram(ConfiguredModel):
         return [self._index[word] for word in words]
 
     def _around(
-        self, query: Tensor, count: int, given: list[int]
+        self, query: Tensor, count: int, left_out: list[int]
     ) -> list[tuple[str, float]]:
         """Finds the words nearest to a vector (D,), except the given ones."""
         hidden = self._hidden.copy()
-        hidden[given] = True
+        hidden[left_out] = True
         count = min(positive("count", count), int((~hidden).sum()))
         if not count:
             return []
@@ -258,13 +260,13 @@ class SkipGram(ConfiguredModel):
 
 def _checked(words: Iterable[str], count: int) -> tuple[str, ...]:
     """Returns the words; raises a ValueError unless they are `count` unique strings."""
-    found = (words,) if isinstance(words, str) else tuple(words)
-    if len(found) != count or len({*found}) != count:
+    strings = (words,) if isinstance(words, str) else tuple(words)
+    if len(strings) != count or len({*strings}) != count:
         raise ValueError(
             "`words` must be `vocabulary_size` distinct strings. Received: "
-            f"vocabulary_size={count}, {len(found)} words, {len({*found})} distinct"
+            f"vocabulary_size={count}, {len(strings)} words, {len({*strings})} distinct"
         )
-    for word in found:
+    for word in strings:
         if not isinstance(word, str):
             raise ValueError(f"`words` must be strings. Received: {word!r} among them")
-    return found
+    return strings

@@ -43,13 +43,7 @@ def at_least_zero(name: str, value: Any) -> float:
 
 
 def finite(name: str, x: Any, dtype: str) -> np.ndarray:
-    """Returns the values, or raises a ValueError that names the first non-finite row.
-
-    Args:
-        name: the argument's name, for error messages.
-        x: (..., D).
-        dtype: the dtype that x was cast to.
-    """
+    """Returns values (..., D), or raises a ValueError that names a non-finite row."""
     array = as_numpy(x)
     wrong = np.argwhere(~np.isfinite(array).all(-1))
     if len(wrong):
@@ -72,12 +66,7 @@ def neurons(name: str, array: np.ndarray, kind: str) -> None:
 
 
 def table(patterns: Any, width: int | None) -> Tensor:
-    """Validates new patterns (S, D) and converts them with `rows`.
-
-    Args:
-        patterns: the user's patterns.
-        width: D of the stored patterns; None if no patterns are stored.
-    """
+    """Converts new patterns (S, D) with `rows`; checks the width of the stored ones."""
     new = rows("patterns", patterns)
     if len(new.shape) != 2 or 0 in new.shape:
         raise ValueError(
@@ -102,13 +91,13 @@ def places(indices: Any, count: int) -> np.ndarray:
     wanted = array.ravel()
     whole = wanted.dtype.kind in "iu" or not wanted.size
     if not whole or np.any((wanted < 0) | (wanted >= count)):
-        given = f"indices of shape {array.shape} and dtype {array.dtype}"
+        received = f"indices of shape {array.shape} and dtype {array.dtype}"
         if wanted.size == 1:
-            given = f"indices={indices}"
+            received = f"indices={indices}"
         raise ValueError(
             "`indices` must be whole numbers from 0 to below the number of "
             f"patterns, {count}; not a boolean mask (give `np.flatnonzero(mask)`) and "
-            f"not a pattern. Received: {given}"
+            f"not a pattern. Received: {received}"
         )
     return wanted.astype(int)
 

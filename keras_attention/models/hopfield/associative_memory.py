@@ -229,32 +229,31 @@ class AssociativeMemory(MemoryTheory):
         shape, states = self._states("queries", queries)
         count, program = states.shape[0], self._equations
         size = block_size(
-            program.rows(self._table.shape[0], program.settings.streams),
-            count,
+            program.rows(self._table.shape[0], program.settings.streams), count
         )
-        given = self._table, self._count, self.beta
+        stored = self._table, self._count, self.beta
         within = tolerance if steps is None else None
         step = program.compiled_step
         if index is not None:
             step = self._candidate_step(index, max_left_out)
         blocks = [
-            iterate_states(step, given, part, size, limit, within)
+            iterate_states(step, stored, part, size, limit, within)
             for part in parts(states, size)
         ]
-        kept = None if return_trajectory else 1
-        trajectories = [deque(block, kept) for block in blocks]
-        found = [one[-1] for one in trajectories] or [states]
-        found = found[0] if len(found) == 1 else ops.concatenate(found)
-        found = shaped(ops.cast(found, self.compute_dtype), shape)
+        length = None if return_trajectory else 1
+        trajectories = [deque(block, length) for block in blocks]
+        final = [one[-1] for one in trajectories] or [states]
+        final = final[0] if len(final) == 1 else ops.concatenate(final)
+        final = shaped(ops.cast(final, self.compute_dtype), shape)
         if not return_trajectory:
-            return found
+            return final
         all_states = (
             concatenate_trajectories(trajectories)
             if trajectories
             else as_numpy(states)[None]
         )
         energies = np.stack([as_numpy(self.energy(x)) for x in all_states])
-        return found, trajectory(all_states, energies, tolerance, shape)
+        return final, trajectory(all_states, energies, tolerance, shape)
 
     def call(self, queries: Tensor) -> Tensor:
         if not kernels.is_traced(queries):
@@ -337,6 +336,6 @@ class AssociativeMemory(MemoryTheory):
             )
         )
 
-    def _by_blocks(self, name: str, states: Tensor, *more: Any) -> Tensor:
-        given = self._table, self._count, self.beta
-        return self._equations.by_blocks(name, states, *given, *more)
+    def _by_blocks(self, name: str, states: Tensor, *options: Any) -> Tensor:
+        stored = self._table, self._count, self.beta
+        return self._equations.by_blocks(name, states, *stored, *options)

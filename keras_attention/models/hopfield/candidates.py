@@ -35,11 +35,8 @@ _checked: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 class CandidateStep:
     """Replaces the step of `Equations` by a softmax over an index's candidates.
 
-    Args:
-        index: finds the candidates.
-        table: (P, D), the patterns followed by zeros.
-        count: N, the number of patterns.
-        max_left_out: the largest weight that the candidates may leave out.
+    The first `count` rows of the table are patterns; the candidates may leave out the
+    weight `max_left_out`.
 
     Raises:
         ValueError: if the index does not fit the patterns, or `max_left_out` is not
@@ -79,14 +76,14 @@ class CandidateStep:
         Raises:
             ValueError: if the candidates may leave out too much weight.
         """
-        new, moved, left, found = self._run(states, as_numpy(moving), table, beta)
+        new, moved, left, fewest = self._run(states, as_numpy(moving), table, beta)
         worst = left.max(initial=0.0)
         if worst > self.limit:
             sure = getattr(self.index, "exact", False)
             kind = "at most" if sure else "by an estimate (the index is approximate)"
             raise ValueError(
                 "`index` must find the patterns with nearly all of the weight. "
-                f"Received: beta={beta:g} and {found} candidates of {count} patterns, "
+                f"Received: beta={beta:g} and {fewest} candidates of {count} patterns, "
                 f"which leave out {kind} {100 * worst:.3g} % of the weight; "
                 f"max_left_out={self.limit:g} allows {100 * self.limit:.3g} %. With a "
                 "small `beta`, an index does not pay: retrieve without one, or find "
@@ -105,34 +102,34 @@ class CandidateStep:
     ) -> tuple[Tensor, Tensor, np.ndarray, int]:
         """Takes a step; the last result is the smallest number of candidates."""
         slots = self._slots(as_numpy(states).astype("float32"), moving)  # (T, C)
-        found = (slots >= 0).sum(1)
-        others = np.where(moving, self.index.size - found, 0).astype("float32")
+        counts = (slots >= 0).sum(1)
+        others = np.where(moving, self.index.size - counts, 0).astype("float32")
         rows = max(NUMBERS // (slots.shape[1] * states.shape[1]), 1)
         rows = min(1 << rows.bit_length() - 1, len(slots))
         update, results = compiled_update(), []
         for i, part in enumerate(parts(states, rows)):
             here = slice(i * rows, (i + 1) * rows)
-            given = slots[here], moving[here], others[here]
-            tensors = map(ops.convert_to_tensor, given)
+            arrays = slots[here], moving[here], others[here]
+            tensors = map(ops.convert_to_tensor, arrays)
             results.append(update(part, *tensors, table, beta))
         new, moved, left = (
             column[0] if len(column) == 1 else ops.concatenate(column)
             for column in zip(*results)
         )
-        return new, moved, as_numpy(left), int(found[moving].min(initial=10**18))
+        return new, moved, as_numpy(left), int(counts[moving].min(initial=10**18))
 
     def _slots(self, queries: np.ndarray, moving: np.ndarray) -> np.ndarray:
         """Returns the candidates of the moving states, int32 (T, C), padded with −1."""
         lists = [NO_WORDS] * len(queries)
         for t in np.flatnonzero(moving):
-            found = checked_candidates(
+            candidates = checked_candidates(
                 self.index, self.index.size, NO_WORDS, queries[t], least=1
             )
-            lists[t] = np.arange(self.index.size) if found is None else found
+            lists[t] = np.arange(self.index.size) if candidates is None else candidates
         longest = max(LEAST, *map(len, lists))
         slots = np.full((len(lists), 1 << (longest - 1).bit_length()), -1, "int32")
-        for row, one in zip(slots, lists):
-            row[: len(one)] = one
+        for row, candidates_of_row in zip(slots, lists):
+            row[: len(candidates_of_row)] = candidates_of_row
         return slots
 
 
@@ -144,7 +141,7 @@ def candidate_update(
     table: Tensor,
     beta: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Takes one step towards the candidates of each state.
+    """Takes one step of states ξ (T, D) towards the candidates of each state.
 
     Args:
         states: ξ, (T, D).
@@ -155,8 +152,8 @@ def candidate_update(
         beta: β.
 
     Returns:
-        The new states (T, D); the distances that they moved, (T,); and the bounds of
-        the weight of the other patterns, (T,).
+        The new states; the distances that they moved, and the bounds of the weight of
+        the other patterns, (T,).
     """
     is_candidate = slots >= 0  # (T, C)
     x = ops.take(table, ops.maximum(slots, 0), axis=0)
@@ -172,8 +169,8 @@ def candidate_update(
     top = ops.max(z, axis=1, keepdims=True)
     total = ops.sum(ops.exp(z - top), axis=1)
     lowest = ops.min(ops.where(is_candidate, z, top), axis=1)
-    rest = ops.cast(others, states.dtype) * ops.exp(lowest - top[:, 0])
-    return new, moved, rest / (total + rest)
+    left = ops.cast(others, states.dtype) * ops.exp(lowest - top[:, 0])
+    return new, moved, left / (total + left)
 
 
 @functools.cache

@@ -9,13 +9,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
+from keras import ops
 
-from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base import sampling
+from keras_attention.layers.base.arguments import fraction, positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.hopfield.hopfield_pooling import HopfieldPooling
 from keras_attention.models.base.configured_model import ConfiguredModel
-from keras_attention.models.hopfield.instance_dropout import InstanceDropout
 
+Tensor = Any
 OWN = ("num_heads", "key_dim", "update_steps", "beta", "dropout", "name", "dtype")
 
 
@@ -110,7 +112,12 @@ class HopfieldClassifier(ConfiguredModel):
     ) -> None:
         positive("input_dim", input_dim)
         positive("num_classes", num_classes)
-        dims = _widths(dims)
+        if not isinstance(dims, Iterable):
+            raise ValueError(
+                "`dims` must be a sequence of widths, such as (32,), or () for none. "
+                f"Received: dims={dims!r}"
+            )
+        dims = tuple(positive(f"dims[{n}]", width) for n, width in enumerate(dims))
         further = _further(pooling, num_heads, key_dim)
         pool = HopfieldPooling(
             num_heads=num_heads,
@@ -123,48 +130,25 @@ class HopfieldClassifier(ConfiguredModel):
             name="pooling",
         )
         dropped = InstanceDropout(instance_dropout, name="instance_dropout")
-        inputs, logits = _graph(input_dim, num_classes, dims, dropped, pool, dtype)
+        instances = keras.Input((None, input_dim), name="instances")  # (B, S, F)
+        is_valid = keras.Input((None,), dtype="bool", name="instances_mask")  # (B, S)
+        x = instances
+        for n, width in enumerate(dims):
+            x = keras.layers.Dense(
+                width, activation="relu", dtype=dtype, name=f"embedding_{n}"
+            )(x)  # (B, S, D)
+        normalize = keras.layers.LayerNormalization(
+            epsilon=1e-5, dtype=dtype, name="normalization"
+        )
+        x = pool(normalize(x), mask=dropped(is_valid))  # (B, T, D)
+        x = keras.layers.Flatten(dtype=dtype, name="pooled")(x)
+        x = keras.layers.ReLU(dtype=dtype, name="relu")(x)
+        logits = keras.layers.Dense(num_classes, dtype=dtype, name="logits")(x)
+        inputs = {"instances": instances, "instances_mask": is_valid}
         super().__init__(inputs, logits, locals())
         self.beta = pool.beta
-        written = pool.get_config()
-        self.pooling = {name: written[name] for name in further}
-
-
-def _graph(
-    input_dim: int,
-    num_classes: int,
-    dims: tuple[int, ...],
-    dropped: InstanceDropout,
-    pool: HopfieldPooling,
-    dtype: Any,
-) -> tuple[dict[str, Any], Any]:
-    """Builds the graph. Returns its inputs by name, and the logits (B, C)."""
-    instances = keras.Input((None, input_dim), name="instances")  # (B, S, F)
-    is_valid = keras.Input((None,), dtype="bool", name="instances_mask")  # (B, S)
-    x = instances
-    for n, width in enumerate(dims):
-        embed = keras.layers.Dense(
-            width, activation="relu", dtype=dtype, name=f"embedding_{n}"
-        )
-        x = embed(x)  # (B, S, D)
-    normalize = keras.layers.LayerNormalization(
-        epsilon=1e-5, dtype=dtype, name="normalization"
-    )
-    x = pool(normalize(x), mask=dropped(is_valid))  # (B, T, D)
-    x = keras.layers.Flatten(dtype=dtype, name="pooled")(x)
-    x = keras.layers.ReLU(dtype=dtype, name="relu")(x)
-    logits = keras.layers.Dense(num_classes, dtype=dtype, name="logits")(x)
-    return {"instances": instances, "instances_mask": is_valid}, logits
-
-
-def _widths(dims: Any) -> tuple[int, ...]:
-    """Checks the widths of the layers that embed instances."""
-    if not isinstance(dims, Iterable):
-        raise ValueError(
-            "`dims` must be a sequence of widths, such as (32,), or () for none. "
-            f"Received: dims={dims!r}"
-        )
-    return tuple(positive(f"dims[{n}]", width) for n, width in enumerate(dims))
+        stored = pool.get_config()
+        self.pooling = {name: stored[name] for name in further}
 
 
 def _further(pooling: Any, num_heads: Any, key_dim: Any) -> dict[str, Any]:
@@ -176,10 +160,10 @@ def _further(pooling: Any, num_heads: Any, key_dim: Any) -> dict[str, Any]:
             "`pooling` must be a dict of arguments of `HopfieldPooling`. "
             f"Received: pooling={pooling!r}"
         )
-    own = [name for name in OWN if name in pooling]
-    if own:
+    twice = [name for name in OWN if name in pooling]
+    if twice:
         raise ValueError(
-            f"`pooling` must not hold {own}, which `HopfieldClassifier` takes itself "
+            f"`pooling` must not hold {twice}, which `HopfieldClassifier` takes itself "
             f"or does not take. Received: pooling={pooling!r}"
         )
     if pooling.get("projections") is False and (num_heads, key_dim) != (1, None):
@@ -189,3 +173,44 @@ def _further(pooling: Any, num_heads: Any, key_dim: Any) -> dict[str, Any]:
             f"num_heads={num_heads}, key_dim={key_dim}"
         )
     return pooling
+
+
+@export
+class InstanceDropout(keras.layers.Layer):
+    """Drops random members of a set during training, but never all of them.
+
+    Args:
+        rate: the fraction of members to drop, in [0, 1).
+
+    Call arguments:
+        mask: booleans (B, S), True for valid members.
+        training: whether to drop members.
+
+    Returns:
+        Booleans (B, S), True for the members that are kept.
+    """
+
+    def __init__(self, rate: float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.rate = fraction("instance_dropout", rate)
+        self.seed_generator = keras.random.SeedGenerator()
+        self.built = True
+
+    def call(self, mask: Tensor, training: bool | None = None) -> Tensor:
+        if not training or not self.rate:
+            return mask
+        samples = sampling.uniform(ops.shape(mask), self.seed_generator)
+        samples = ops.where(mask, samples, -1.0)  # (B, S)
+        # Not `initial=-1`: on torch, Keras reads it back from the device.
+        least = ops.pad(samples, [(0, 0), (0, 1)], constant_values=-1.0)
+        most = ops.max(least, axis=1, keepdims=True)
+        stays = ops.logical_or(samples >= self.rate, samples == most)
+        return ops.logical_and(mask, stays)
+
+    def compute_output_spec(
+        self, mask: Tensor, training: bool | None = None
+    ) -> keras.KerasTensor:
+        return keras.KerasTensor(mask.shape, "bool")
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "rate": self.rate}

@@ -48,9 +48,6 @@ class Equations:
 
     Each function takes states (T, D) and the table. The first `count` rows of the table
     are patterns.
-
-    Args:
-        settings: the settings of the memory.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -81,9 +78,9 @@ class Equations:
         if kind != "modern":
             stored = ops.cast(table, states.dtype)
             return binary_energy.neurons_update(states, stored, kind, order, degree)
-        given = normalizer, similarity
+        names = normalizer, similarity
         if self.settings.streams:
-            return streaming.streamed_update(states, table, count, beta, *given, *chunk)
+            return streaming.streamed_update(states, table, count, beta, *names, *chunk)
         separate: str | Callable = normalizer
         if self.settings.mesh is not None:
             separate = thresholds.KNOWN[normalizer]
@@ -142,29 +139,26 @@ class Equations:
         nearest = ops.max(ops.where(others, similar, float("-inf")), axis=-1)
         return ops.sum(states**2, axis=-1) - nearest
 
-    def by_blocks(self, name: str, states: Tensor, *given: Any) -> Tensor:
-        """Applies the function `name` to all states block by block; returns (T,).
+    def by_blocks(self, name: str, states: Tensor, *arguments: Any) -> Tensor:
+        """Applies "energy", "size" or "separation" to blocks of states; returns (T,).
 
-        Args:
-            name: "energy", "size" or "separation".
-            states: (T, D).
-            *given: the table, count, β and further arguments of the function.
+        The further arguments are the table, count, β and those of the function.
         """
-        size = block_size(self.rows(given[0].shape[0]), states.shape[0])
+        size = block_size(self.rows(arguments[0].shape[0]), states.shape[0])
         # The mass selects a Python branch, so it must be a static number.
-        key, more = f"{name} {given[3:]}", given[3:]
+        key, options = f"{name} {arguments[3:]}", arguments[3:]
         if key not in self._compiled:
             function = getattr(self, name)
             self._compiled[key] = kernels.compiled(
-                lambda *args: function(*args, *more), (), False
+                lambda *args: function(*args, *options), (), False
             )
-        found = [
-            self._compiled[key](padded(part, size), i * size, *given[:3])
+        results = [
+            self._compiled[key](padded(part, size), i * size, *arguments[:3])
             for i, part in enumerate(parts(states, size))
         ]
-        if not found:
+        if not results:
             return ops.zeros((0,), states.dtype)
-        return ops.concatenate(found)[: states.shape[0]]
+        return ops.concatenate(results)[: states.shape[0]]
 
 
 @functools.cache
@@ -181,7 +175,7 @@ def iterate_states(
     limit: int,
     tolerance: float | None,
 ) -> Iterator[Tensor]:
-    """Repeats `step` on a block of queries; yields the queries and each step's states.
+    """Repeats `step` on queries (T, D); yields them and the states of each step.
 
     Args:
         step: the step of `Equations`.
@@ -190,9 +184,6 @@ def iterate_states(
         size: the number of states in the compiled step, at least the number of queries.
         limit: the maximum number of steps.
         tolerance: the largest movement that counts as converged; None takes all steps.
-
-    Yields:
-        (T, D), until all queries have converged.
     """
     count = queries.shape[0]
     states, moving = padded(queries, size), np.arange(size) < count
@@ -207,21 +198,12 @@ def iterate_states(
 
 
 def concatenate_trajectories(trajectories: Sequence[Iterable[Tensor]]) -> np.ndarray:
-    """Concatenates the trajectories of blocks to (K + 1, T, D).
-
-    Shorter trajectories repeat their last state.
-    """
-    arrays = [
-        [as_numpy(states) for states in states_of_block]
-        for states_of_block in trajectories
-    ]
-    longest = max(map(len, arrays))
-    full = [
-        states_of_block + states_of_block[-1:] * (longest - len(states_of_block))
-        for states_of_block in arrays
-    ]
+    """Concatenates trajectories of blocks to (K + 1, T, D); the last states repeat."""
+    blocks = [np.stack([*map(as_numpy, states)]) for states in trajectories]
+    longest = max(map(len, blocks))
+    repeats = [((0, longest - len(x)), (0, 0), (0, 0)) for x in blocks]
     return np.concatenate(
-        [np.stack(states_of_block) for states_of_block in full], axis=1
+        [np.pad(x, room, "edge") for x, room in zip(blocks, repeats)], axis=1
     )
 
 
@@ -254,10 +236,7 @@ def is_valid(table: Tensor, count: Any) -> Tensor:
 
 
 def block_size(maximum: int, count: int) -> int:
-    """Returns the smallest power of two ≥ `count`, but at most `maximum`.
-
-    This limits the number of compiled block sizes.
-    """
+    """Returns the smallest power of two ≥ `count`, but at most `maximum`."""
     return min(maximum, 1 << max(count - 1, 0).bit_length())
 
 

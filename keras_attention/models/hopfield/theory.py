@@ -43,8 +43,8 @@ class MemoryTheory(StoredPatterns):
         """
         self._only("weights of patterns", kind="modern")
         shape, flat = self._states("states", states)
-        found = self._by_blocks("size", flat, mass)
-        return ops.reshape(found, shape[:-1])
+        sizes = self._by_blocks("size", flat, mass)
+        return ops.reshape(sizes, shape[:-1])
 
     def left_out_weight(self, states: Any, index: CandidateIndex) -> Tensor:
         """Bounds the softmax weight of the patterns that an index does not find.
@@ -75,8 +75,8 @@ class MemoryTheory(StoredPatterns):
             step.left_out(part, self._table, self._count, self.beta)
             for part in parts(flat, BLOCK)
         ]
-        found = np.concatenate([np.zeros(0, "float32"), *weights])
-        return ops.convert_to_tensor(found.reshape(shape[:-1]))
+        bounds = np.concatenate([np.zeros(0, "float32"), *weights])
+        return ops.convert_to_tensor(bounds.reshape(shape[:-1]))
 
     def pattern_separation(self) -> Tensor:
         """Computes Δᵢ = xᵢᵀxᵢ − max_{j ≠ i} xᵢᵀxⱼ, (S,), see `ops.retrieval`.

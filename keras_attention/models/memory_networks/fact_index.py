@@ -11,15 +11,9 @@ import numpy as np
 
 
 class FactIndex:
-    """Finds the facts about entities.
+    """Finds the facts about entities in integers (F, 3), as `HopReader` has them.
 
-    Args:
-        facts: integers (F, 3): the entity and the relation of the key, and the entity
-            of the value. Entities start at 0 and relations at 1.
-        relations: the number of relations, padding (0) included.
-
-    Raises:
-        ValueError: if the facts are not such integers.
+    Entities start at 0 and relations at 1. Other facts raise a ValueError.
     """
 
     def __init__(self, facts: np.ndarray, relations: int) -> None:
@@ -52,9 +46,9 @@ class FactIndex:
         low = self._starts[entities]
         counts = self._starts[entities + 1] - low
         ends = np.cumsum(counts)
-        found = np.arange(counts.sum()) + np.repeat(low - (ends - counts), counts)
-        back = (self.values[found] == start) & (self.keys[found] != start)
-        return found[~back]
+        facts = np.arange(counts.sum()) + np.repeat(low - (ends - counts), counts)
+        back = (self.values[facts] == start) & (self.keys[facts] != start)
+        return facts[~back]
 
 
 class Memories:
@@ -99,16 +93,10 @@ class Memories:
         self.facts[n, hop, :count] = facts
 
     def chain(self, n: int, answer: int, scores: np.ndarray) -> np.ndarray:
-        """Returns the facts that lead to the entity number `answer`, one per hop.
+        """Returns the rows (H,) of the facts that lead to the entity number `answer`.
 
-        Args:
-            n: the question.
-            answer: the number of an entity in the last memory.
-            scores: (H, M), the scores of the keys.
-
-        Returns:
-            The rows (H,) of the facts; the fact of each hop has the best key among
-            those that lead to the entity.
+        The fact of each hop has the best key by `scores` (H, M) of those that lead
+        there.
         """
         hops = len(scores)
         rows = np.full(hops, -1, "int64")

@@ -28,15 +28,9 @@ def hop_graph(model: Any, size: int) -> tuple[keras.Model, keras.Model]:
     refer to them. The state therefore holds two sets of entity vectors during a hop:
     those of the keys and those of the values. The second set replaces the first.
 
-    Args:
-        model: a `KeyValueMemNN`; the graph shares its weights.
-        size: M.
-
-    Returns:
-        Two models with the same inputs. The output of the first is (B, H + 1, M + 2):
-        the weights of the entities in each hop, and the probabilities of the answers.
-        The second also returns the queries of the hops: their features (B, H, D) and
-        entities (B, H, M).
+    Returns two models. The output of the first is (B, H + 1, M + 2): the weights of the
+    entities in each hop, and the probabilities of the answers. The second also returns
+    the queries of the hops: their features (B, H, D) and entities (B, H, M).
     """
     hops, width = model.hops, model.embedding_dim
     question = keras.Input((None,), dtype="int32", name="question")  # (B, L)
@@ -49,11 +43,11 @@ def hop_graph(model: Any, size: int) -> tuple[keras.Model, keras.Model]:
     for hop in range(hops):
         entity, relation = keys[:, hop, :, 0], keys[:, hop, :, 1]  # (B, M)
         value = values[:, hop]  # (B, M)
-        own = ops.where(ops.equal(entity, 1), 1, 0)
+        is_asked = ops.where(ops.equal(entity, 1), 1, 0)
         about = model.get_layer("key_features")(
             [
                 model.get_layer("key_relations")(relation),
-                model.get_layer("own_entity")(own),
+                model.get_layer("own_entity")(is_asked),
             ]
         )  # (B, M, D)
         key = ops.pad(join(about, entity, size), [[0, 0], [0, 0], [0, size]])
@@ -98,6 +92,6 @@ def by_entity(weights: Tensor, values: Tensor, memory_size: int) -> Tensor:
     """
     numbers = np.arange(1, memory_size + 2, dtype="int32")
     same = ops.cast(ops.equal(ops.expand_dims(values, 2), numbers), weights.dtype)
-    found = ops.einsum("bm,bmn->bn", weights, same)  # (B, M + 1)
+    sums = ops.einsum("bm,bmn->bn", weights, same)  # (B, M + 1)
     empty = ops.all(ops.equal(values, 0), axis=1, keepdims=True)  # (B, 1)
-    return ops.concatenate([ops.cast(empty, weights.dtype), found], axis=-1)
+    return ops.concatenate([ops.cast(empty, weights.dtype), sums], axis=-1)

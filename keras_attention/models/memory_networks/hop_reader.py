@@ -11,11 +11,7 @@ from typing import Any
 import numpy as np
 
 from keras_attention.layers.base.arguments import number, positive
-from keras_attention.models.memory_networks.fact_index import (
-    FactIndex,
-    Memories,
-    whole,
-)
+from keras_attention.models.memory_networks.fact_index import FactIndex, Memories, whole
 from keras_attention.models.memory_networks.hop_answers import HopAnswers
 from keras_attention.models.memory_networks.hop_graph import LENGTH, hop_graph
 from keras_attention.models.memory_networks.key_value_memnn import KeyValueMemNN
@@ -215,7 +211,7 @@ class HopReader:
         cut = np.zeros((count, hops), "int64")
         for hop in range(hops):
             weights, features, codes = self._read(memories.inputs(questions))
-            keys = self._relation_scores(features[:, hop], own=hop == 0)  # (N, R)
+            keys = self._relation_scores(features[:, hop], hop == 0)  # (N, R)
             for n in range(count):
                 if hop:
                     reached, bonus = self._reached(
@@ -232,11 +228,11 @@ class HopReader:
                 memories.fill(n, hop, starts[n], facts[best])
                 scores[n, hop, : len(best)] = score[best]
                 cut[n, hop] = len(facts) - len(best)
-        found = self._read(memories.inputs(questions))[0][:, -1]  # (N, M + 2)
-        found[:, :2] = 0  # neither padding nor the question's own entity
-        order = np.argsort(-found, axis=1, kind="stable")[:, :top]  # (N, K)
+        answers = self._read(memories.inputs(questions))[0][:, -1]  # (N, M + 2)
+        answers[:, :2] = 0  # neither padding nor the question's own entity
+        order = np.argsort(-answers, axis=1, kind="stable")[:, :top]  # (N, K)
         rows = np.arange(count)[:, None]
-        probabilities = found[rows, order]
+        probabilities = answers[rows, order]
         entities = np.where(probabilities > 0, memories.entities[rows, -1, order], -1)
         facts = np.full((count, hops), -1, "int64")
         for row in np.flatnonzero(entities[:, 0] >= 0).tolist():
@@ -258,11 +254,11 @@ class HopReader:
         parts = self._states.predict(inputs, batch_size=BATCH, verbose=0)
         return [np.array(part, "float32") for part in parts]
 
-    def _relation_scores(self, features: np.ndarray, own: bool) -> np.ndarray:
+    def _relation_scores(self, features: np.ndarray, is_asked: bool) -> np.ndarray:
         """Returns the scores (N, R) of a key's features for each relation."""
         numbers = np.arange(self.model.relations)
         about = self.model.get_layer("key_relations")(numbers)  # (R, D)
-        mark = self.model.get_layer("own_entity")(np.array([int(own)]))  # (1, D)
+        mark = self.model.get_layer("own_entity")(np.array([int(is_asked)]))  # (1, D)
         return features @ (to_numpy(about) + to_numpy(mark)).T
 
     def _checked(

@@ -8,14 +8,11 @@ import keras
 from keras import ops
 
 from keras_attention.layers import KeyValueHop, SentenceEncoder
-from keras_attention.layers.base.arguments import (
-    clone_initializer,
-    positive,
-)
+from keras_attention.layers.base.arguments import clone_initializer
 from keras_attention.layers.base.checked import check_ids, is_checkable
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.memory_networks.sentence_encoder import normal
-from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
 from keras_attention.models.base.strings import AnswersQuestions
 from keras_attention.models.memory_networks.hop_graph import by_entity, join
 from keras_attention.numerics import masks, normalizers
@@ -104,14 +101,13 @@ class KeyValueMemNN(AnswersQuestions, ConfiguredModel):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        for name, size in (
-            ("vocabulary_size", vocabulary_size),
-            ("relations", relations),
-            ("embedding_dim", embedding_dim),
-            ("hops", hops),
-            ("memory_size", memory_size),
-        ):
-            positive(name, size)
+        check_sizes(
+            vocabulary_size=vocabulary_size,
+            relations=relations,
+            embedding_dim=embedding_dim,
+            hops=hops,
+            memory_size=memory_size,
+        )
 
         question = keras.Input((None,), dtype="int32", name="question")  # (B, L)
         keys = keras.Input((memory_size, 2), dtype="int32", name="keys")  # (B, M, 2)
@@ -127,11 +123,13 @@ class KeyValueMemNN(AnswersQuestions, ConfiguredModel):
             )
 
         entity, relation = keys[:, :, 0], keys[:, :, 1]  # (B, M)
-        own = ops.where(ops.equal(entity, 1), 1, 0)  # LiteRT gathers by no booleans
+        is_asked = ops.where(
+            ops.equal(entity, 1), 1, 0
+        )  # LiteRT gathers by no booleans
         features = keras.layers.Add(dtype=dtype, name="key_features")(
             [
                 embedding(relations, "key_relations")(relation),
-                embedding(2, "own_entity")(own),
+                embedding(2, "own_entity")(is_asked),
             ]
         )  # (B, M, D)
         roles = embedding(relations, "answer_relations")(relation)  # (B, M, D)

@@ -8,12 +8,9 @@ import keras
 from keras import ops
 
 from keras_attention.layers import MemoryAge, MemoryHop, SentenceEncoder
-from keras_attention.layers.base.arguments import (
-    positive,
-)
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.memory_networks.sentence_encoder import normal
-from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
 from keras_attention.models.base.strings import AnswersQuestions
 from keras_attention.numerics import masks
 
@@ -127,13 +124,12 @@ class MemN2N(AnswersQuestions, ConfiguredModel):
                 "`null_memories` needs normalizer='softmax'. "
                 f"Received: normalizer={normalizer!r}"
             )
-        for name, size in (
-            ("vocabulary_size", vocabulary_size),
-            ("embedding_dim", embedding_dim),
-            ("hops", hops),
-            ("memory_size", memory_size),
-        ):
-            positive(name, size)
+        check_sizes(
+            vocabulary_size=vocabulary_size,
+            embedding_dim=embedding_dim,
+            hops=hops,
+            memory_size=memory_size,
+        )
 
         story = keras.Input((None, None), dtype="int32", name="story")  # (B, M, L)
         question = keras.Input((None,), dtype="int32", name="question")  # (B, L)

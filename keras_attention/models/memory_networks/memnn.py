@@ -160,11 +160,7 @@ class MemNN(AnswersQuestions, ConfiguredModel):
         answer = r(x, memory, output["found"], contexts)  # (B, V + N)
 
         super().__init__(
-            {
-                "story": story,
-                "question": question,
-                "supporting_facts": supporting,
-            },
+            {"story": story, "question": question, "supporting_facts": supporting},
             {**output, "answer": answer},
             locals(),
         )
@@ -184,17 +180,16 @@ class MemNN(AnswersQuestions, ConfiguredModel):
     ) -> Any:
         # With JAX, a stateless call enters here and not through `__call__`.
         inputs = completed(inputs)
-        if isinstance(inputs, dict):
-            inputs = {**inputs, "supporting_facts": facts_of_the_story(inputs)}
+        facts = inputs["supporting_facts"] if isinstance(inputs, dict) else None
+        if facts is not None:  # slots that the story lacks become −1
+            facts = ops.where(facts < ops.shape(inputs["story"])[1], facts, -1)
+            inputs = {**inputs, "supporting_facts": facts}
         return super().call(inputs, training=training, mask=mask, **kwargs)
 
-    def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-        check_facts(x)
-        return super().fit(x, *args, **kwargs)
-
-    def train_on_batch(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        check_facts(x)
-        return super().train_on_batch(x, *args, **kwargs)
+    def _check_data(self, method: str, args: tuple, kwargs: dict[str, Any]) -> None:
+        if method in ("fit", "train_on_batch"):
+            check_facts(args[0] if args else kwargs.get("x"))
+        super()._check_data(method, args, kwargs)
 
     def evidence(
         self, inputs: dict[str, np.ndarray], batch_size: int = 32
@@ -222,13 +217,13 @@ class MemNN(AnswersQuestions, ConfiguredModel):
         """
         check_facts(inputs)
         story, question = inputs["story"], inputs["question"]
-        found = inputs.get("supporting_facts")
-        if found is None:
-            given = {"story": story, "question": question}
-            found = self.predict(given, batch_size=batch_size, verbose=0)["found"]
-        found = np.asarray(found)[:, :, None]  # (B, K, 1)
-        facts = np.take_along_axis(story, np.maximum(found, 0), axis=1)
-        facts = np.where(found >= 0, facts, 0).reshape(len(story), -1)
+        slots = inputs.get("supporting_facts")
+        if slots is None:
+            asked = {"story": story, "question": question}
+            slots = self.predict(asked, batch_size=batch_size, verbose=0)["found"]
+        slots = np.asarray(slots)[:, :, None]  # (B, K, 1)
+        facts = np.take_along_axis(story, np.maximum(slots, 0), axis=1)
+        facts = np.where(slots >= 0, facts, 0).reshape(len(story), -1)
         words = np.concatenate([question, facts], axis=1)
         order = np.argsort(words == 0, axis=1, kind="stable")
         return np.take_along_axis(words, order, axis=1)
@@ -270,22 +265,10 @@ def completed(inputs: Any) -> Any:
     return inputs
 
 
-def facts_of_the_story(inputs: dict[str, Any]) -> Tensor | None:
-    """Returns the supporting facts (B, K); invalid slots become −1."""
-    facts = inputs["supporting_facts"]
-    if facts is None:
-        return None
-    return ops.where(facts < ops.shape(inputs["story"])[1], facts, -1)
-
-
 def check_facts(inputs: Any) -> None:
-    """Checks supporting facts in NumPy against the slots of the story.
-
-    Raises:
-        ValueError: for a value that is neither a slot nor −1.
-    """
-    given = inputs if isinstance(inputs, dict) else {}
-    facts, story = given.get("supporting_facts"), given.get("story")
+    """Raises a ValueError for a supporting fact that is neither a slot nor −1."""
+    arrays = inputs if isinstance(inputs, dict) else {}
+    facts, story = arrays.get("supporting_facts"), arrays.get("story")
     shape: Any = getattr(story, "shape", ())
     if not isinstance(facts, np.ndarray) or len(shape) != 3:
         return

@@ -1,7 +1,8 @@
 """An image captioner that attends to one location after another.
 
 Shapes: B batch, S locations of an image, T words of a caption, D width of a word, U
-units of a cell, V vocabulary. Rows, columns and channels are written out.
+units of a cell, V vocabulary, A width of a location, H heads. Rows, columns and
+channels are written out.
 """
 
 from __future__ import annotations
@@ -13,30 +14,38 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attention.layers.attention.bahdanau_attention import BahdanauAttention
+from keras_attention.layers.attention.carry_choices import CarryChoices
+from keras_attention.layers.base.adapter import as_attention
 from keras_attention.layers.base.arguments import fraction
 from keras_attention.layers.base.serialization import QUANTIZED, as_config, export
-from keras_attention.models.base.arguments import check_sizes
-from keras_attention.models.base.configured_model import ConfiguredModel
-from keras_attention.models.base.exported_generation import ExportsTargets
-from keras_attention.models.base.generation import Generator, named_input
+from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
+from keras_attention.models.base.generating_models import GeneratesTargets
+from keras_attention.models.base.generation import Generator
 from keras_attention.models.base.strings import Captions
-from keras_attention.models.recurrent.caption_parts import CaptionParts
-from keras_attention.models.recurrent.doubly_stochastic import DoublyStochastic
 from keras_attention.models.recurrent.image_encoder import (
     FILTERS,
+    Places,
     check_features,
     check_filters,
     check_image_shape,
     fits,
+    image_encoder,
 )
-from keras_attention.models.recurrent.token_decoder import check_cell
+from keras_attention.models.recurrent.token_decoder import (
+    TokenDecoder,
+    attention_rnn,
+    average_heads,
+    check_cell,
+    word_embedding,
+)
 from keras_attention.ops.sequence import decoding
 
 Tensor = Any
 
 
 @export
-class ImageCaptioner(Captions, ExportsTargets, ConfiguredModel):
+class ImageCaptioner(Captions, GeneratesTargets, ConfiguredModel):
     """Show, attend and tell: an encoder of images, and a decoder that attends to it.
 
         f  = encoder(image)                      f₁ … f_S, the locations, row by row
@@ -170,32 +179,56 @@ class ImageCaptioner(Captions, ExportsTargets, ConfiguredModel):
             units=units,
         )
         check_cell(cell)
-        _check_penalty(doubly_stochastic)
+        if not doubly_stochastic >= 0:
+            raise ValueError(
+                "`doubly_stochastic` must be at least 0. "
+                f"Received: doubly_stochastic={doubly_stochastic}"
+            )
         fraction("dropout", dropout)
 
         name = "features" if encoder is None else "image"
         image = keras.Input(image_shape, name=name)
         target = keras.Input((None,), dtype="int32", name="target")  # (B, T)
-        parts = CaptionParts(
-            encoder,
-            shape,
-            target_vocabulary_size,
-            embedding_dim,
-            units,
-            filters,
-            cell,
-            attention,
-            order,
-            dropout,
-            dtype,
+
+        def dense(width: int, activation: Any, name: str) -> Any:
+            return keras.layers.Dense(width, activation, dtype=dtype, name=name)
+
+        parts = CaptionParts()
+        parts.encoder = encoder
+        if encoder == "cnn":
+            parts.encoder = image_encoder(shape, filters, dtype)
+        parts.places = Places(dtype=dtype, name="places")
+        parts.start = [dense(units, "tanh", "start")]
+        if cell == "lstm":
+            parts.start.append(dense(units, None, "start_cell"))
+        embedding = word_embedding(
+            target_vocabulary_size, embedding_dim, "words", dtype
         )
+        parts.deep = dense(embedding_dim, None, "deep")
+        parts.logits = dense(target_vocabulary_size, None, "logits")
+        # `attention_rnn` would create it after the cell: a seed would then give other
+        # initial weights than in earlier versions.
+        layer = attention
+        if attention == "bahdanau":
+            layer = BahdanauAttention(units, dtype=dtype, name="attention")
+        rnn = attention_rnn(layer, cell, units, dtype, ("bahdanau",), order, True)
+        parts.decoder = TokenDecoder(embedding, rnn)
+        parts.carry = None  # of an attention layer that learns by its weights
+        protocol = as_attention(rnn.attention)
+        if protocol.learns_by_weights:
+            # After the cell, a choice affects its own logits alone.
+            is_stateless = not protocol.state_shapes((1, 1))
+            credit = "own" if order == "after" and is_stateless else "later"
+            parts.carry = CarryChoices(credit, dtype=dtype, name="choices")
+        parts.dropout = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")
+
         features = parts.features_of(image)
         check_features(features, parts.encoder)
         memory, is_valid, state = parts.encode(features)
         words = parts.decoder.embedding(target)  # (B, T, D)
         weighted = doubly_stochastic or parts.carry is not None
         options = {"return_attention_scores": True} if weighted else {}
-        found = parts.decoder.rnn(
+        outputs = parts.decoder.rnn(
             parts.dropout(words),
             memory,
             initial_state=state,
@@ -203,14 +236,20 @@ class ImageCaptioner(Captions, ExportsTargets, ConfiguredModel):
             **options,
         )
         if parts.carry is not None:
-            _check_no_penalty(doubly_stochastic, attention)
-            found, weights = found
-            logits = parts.carry(parts.logits_of(words, found), weights)
+            if doubly_stochastic:
+                raise ValueError(
+                    "`doubly_stochastic` must be 0 for an attention layer that learns "
+                    "by REINFORCE: the gradient of its weights is not that of the "
+                    f"penalty. Received: doubly_stochastic={doubly_stochastic}, "
+                    f"attention={attention!r}"
+                )
+            outputs, weights = outputs
+            logits = parts.carry(parts.logits_of(words, outputs), weights)
         else:
             if doubly_stochastic:
                 penalty = DoublyStochastic(doubly_stochastic, name="sees_all")
-                found = penalty(*found, target, is_valid)
-            logits = parts.logits_of(words, found)  # (B, T, V)
+                outputs = penalty(*outputs, target, is_valid)
+            logits = parts.logits_of(words, outputs)  # (B, T, V)
 
         super().__init__({name: image, "target": target}, logits, locals())
         self._parts = parts
@@ -233,16 +272,16 @@ class ImageCaptioner(Captions, ExportsTargets, ConfiguredModel):
 
     def _check_data(self, method: str, args: tuple, kwargs: dict[str, Any]) -> None:
         trains = method in ("fit", "train_on_batch") and self._parts.carry is not None
-        for one in keras.tree.flatten(self.loss) if trains and self.compiled else ():
+        for loss in keras.tree.flatten(self.loss) if trains and self.compiled else ():
             # A subclass may compute a loss of its own, and compile with loss=None.
-            is_own = one is None and self._overrides_training()
-            if not (is_own or getattr(one, "reads_choices", False)):
+            is_own = loss is None and self._overrides_training()
+            if not (is_own or getattr(loss, "reads_choices", False)):
                 raise ValueError(
                     "`loss` of `compile` must be a `keras_attention.losses."
                     "ReinforceLoss`, or a loss with the attribute `reads_choices=True`"
                     ", for an attention layer that learns by the weights that it "
                     "returns; with another loss, it would never learn. "
-                    f"Received: loss={one!r}"
+                    f"Received: loss={loss!r}"
                 )
         super()._check_data(method, args, kwargs)
 
@@ -273,61 +312,15 @@ class ImageCaptioner(Captions, ExportsTargets, ConfiguredModel):
     def next(
         self, prompt: Tensor, cache: dict[str, Any], index: Any, static: Any
     ) -> tuple[Tensor, Tensor, dict[str, Any]]:
-        """Returns the logits of the token at `index`, given the token before it.
-
-        This is KerasHub's protocol; see `keras_attention.samplers`.
-
-        Args:
-            prompt: (B, T).
-            cache: the cache returned by `begin` or by the previous call.
-            index: the position, at least 1.
-            static: the read-only arguments returned by `begin`.
-
-        Returns:
-            Logits (B, V), the output of the decoder (B, ·), and the cache.
-        """
         decoder = self._parts.decoder
-        word, found, cache = decoder.step(prompt, cache, index, static)
-        logits = self._parts.logits_of(word, found)
+        word, outputs, cache = decoder.step(prompt, cache, index, static)
+        logits = self._parts.logits_of(word, outputs)
         if self._parts.carry is not None:
             logits = ops.log_softmax(logits)  # as `CarryChoices`
-        return logits, found, cache
+        return logits, outputs, cache
 
-    def generate(
-        self,
-        inputs: Any,
-        max_length: int = 64,
-        sampler: Any = "greedy",
-        start_token_id: int = 2,
-        stop_token_ids: Any = 3,
-        seed: int | None = None,
-    ) -> np.ndarray:
-        """Generates a caption for each image.
-
-        The program is compiled once per number of images and bucket of lengths. The
-        buckets are multiples of 16.
-
-        Args:
-            inputs: {"image": (B, *image_shape)}, or {"features": (B, *image_shape)}, or
-                only the array.
-            max_length: the maximum number of tokens to generate.
-            sampler: "greedy", "beam", "random", "top_k", "top_p", or a sampler of
-                `keras_attention.samplers` or of KerasHub.
-            start_token_id: the token before the first generated token.
-            stop_token_ids: the token or tokens that end a caption; None for no stop
-                token.
-            seed: the seed of a random sampler.
-
-        Returns:
-            int32 (B, max_length), without the start token, 0 after a stop token.
-
-        Raises:
-            ValueError: for images of another shape, a `max_length` below 1, or tokens
-                outside the vocabulary.
-        """
-        name = self._generator.input
-        image = named_input(name, inputs)
-        image = np.asarray(ops.convert_to_numpy(image))
+    def _source(self, source: Any, max_length: int) -> np.ndarray:
+        name, image = self._generator.input, np.asarray(ops.convert_to_numpy(source))
         if not fits(image.shape, self.image_shape) or image.dtype.kind not in "fiub":
             sizes = ", ".join("any" if n is None else str(n) for n in self.image_shape)
             raise ValueError(
@@ -336,30 +329,68 @@ class ImageCaptioner(Captions, ExportsTargets, ConfiguredModel):
             )
         image = image.astype("float32")
         if self.encoder is None and None in self.image_shape:  # blank up to a bucket
-            more = decoding.bucket(image.shape[1]) - image.shape[1]
-            image = np.pad(image, ((0, 0), (0, more), (0, 0)))
-        return self._generator(
-            {name: image},
-            max_length,
-            sampler,
-            start_token_id,
-            stop_token_ids,
-            seed,
+            missing = decoding.bucket(image.shape[1]) - image.shape[1]
+            image = np.pad(image, ((0, 0), (0, missing), (0, 0)))
+        return image
+
+
+class CaptionParts:
+    """The layers of an `ImageCaptioner`, shared by its graph and its generation."""
+
+    encoder: Any
+    places: Any
+    start: list[Any]
+    deep: Any
+    logits: Any
+    decoder: TokenDecoder
+    carry: Any
+    dropout: Any
+
+    def encode(self, features: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Returns a (B, S, A), the mask of a (B, S), and the first state."""
+        places, is_valid = self.places(features)
+        count = ops.sum(ops.cast(is_valid, places.dtype), axis=1, keepdims=True)
+        visible = ops.where(
+            ops.expand_dims(is_valid, -1), places, ops.zeros_like(places)
         )
+        average = ops.sum(visible, axis=1) / ops.maximum(count, 1)  # (B, A)
+        return places, is_valid, [dense(average) for dense in self.start]
+
+    def features_of(self, image: Tensor) -> Tensor:
+        """Returns the features; without an encoder, the input itself."""
+        return image if self.encoder is None else self.encoder(image)
+
+    def logits_of(self, words: Tensor, outputs: Tensor) -> Tensor:
+        """Returns the logits (..., V) from words (..., D) and [s; z] (..., ·)."""
+        return self.logits(ops.tanh(words + self.deep(self.dropout(outputs))))
 
 
-def _check_penalty(penalty: float) -> None:
-    if not penalty >= 0:
-        raise ValueError(
-            "`doubly_stochastic` must be at least 0. "
-            f"Received: doubly_stochastic={penalty}"
-        )
+class DoublyStochastic(keras.layers.Layer):
+    """Adds λ Σᵢ (1 − Σₜ αₜᵢ)² to the loss (equation 14).
 
+    Args:
+        weight: λ, the weight of the penalty.
 
-def _check_no_penalty(penalty: float, attention: Any) -> None:
-    if penalty:
-        raise ValueError(
-            "`doubly_stochastic` must be 0 for an attention layer that learns by "
-            "REINFORCE: the gradient of its weights is not that of the penalty. "
-            f"Received: doubly_stochastic={penalty}, attention={attention!r}"
-        )
+    Call arguments:
+        outputs: a tensor that the layer returns unchanged.
+        weights: α, (B, T, S) or (B, H, T, S).
+        target: integers (B, T), 0 is padding.
+        mask: booleans (B, S), True for locations that are not blank.
+    """
+
+    def __init__(self, weight: float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.weight = weight
+
+    def call(
+        self, outputs: Tensor, weights: Tensor, target: Tensor, mask: Tensor
+    ) -> Tensor:
+        weights = average_heads(ops.cast(weights, "float32"), 3)  # (B, T, S)
+        written = ops.cast(ops.not_equal(target, 0), "float32")[..., None]  # (B, T, 1)
+        attended = ops.sum(weights * written, axis=1)  # (B, S)
+        lacking = ops.where(mask, (1.0 - attended) ** 2, ops.zeros_like(attended))
+        self.add_loss(self.weight * ops.mean(ops.sum(lacking, axis=1)))
+        return outputs
+
+    def compute_output_spec(self, outputs: Any, *others: Any) -> Any:
+        return keras.KerasTensor(outputs.shape, self.compute_dtype)

@@ -21,16 +21,11 @@ _WAVES = 4  # cosines per axis that encode a position
 
 
 def image_encoder(
-    image_shape: tuple[int, int, int], filters: tuple[int, ...], dtype: Any
+    image_shape: tuple[int | None, ...], filters: tuple[int, ...], dtype: Any
 ) -> keras.Sequential:
     """Returns a small convolutional network; each block halves rows and columns.
 
     The network has no bias, so features are 0 where the image is 0.
-
-    Args:
-        image_shape: the numbers of rows, columns and channels.
-        filters: the number of filters of each block.
-        dtype: the dtype policy of the layers.
     """
     like = {"padding": "same", "data_format": "channels_last", "dtype": dtype}
     layers = [keras.Input(image_shape)]
@@ -51,16 +46,7 @@ def image_encoder(
 
 
 def check_image_shape(image_shape: Any, encoder: Any) -> tuple[int | None, ...]:
-    """Returns the shape of an input without its batch axis, as a tuple.
-
-    Args:
-        image_shape: the argument of `ImageCaptioner`.
-        encoder: the argument of `ImageCaptioner`.
-
-    Raises:
-        ValueError: if the shape does not fit the encoder, or `encoder` is none of the
-            three.
-    """
+    """Returns the shape of an input as a tuple, if it fits the encoder."""
     is_layer = isinstance(encoder, keras.layers.Layer)
     if not (encoder is None or encoder == "cnn" or is_layer):
         raise ValueError(
@@ -117,17 +103,13 @@ def fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
     return (
         len(shape) == 1 + len(wanted)
         and 0 not in shape
-        and all(size in (None, found) for found, size in sizes)
+        and all(size in (None, known) for known, size in sizes)
     )
 
 
-def check_filters(given: Any, encoder: Any) -> tuple[int, ...]:
-    """Returns the numbers of filters as a tuple.
-
-    Raises:
-        ValueError: if there are none, or the encoder does not use them.
-    """
-    filters = tuple(positive("filters", width) for width in given)
+def check_filters(values: Any, encoder: Any) -> tuple[int, ...]:
+    """Returns the numbers of filters as a tuple, if there are any that are used."""
+    filters = tuple(positive("filters", width) for width in values)
     if not filters:
         raise ValueError("`filters` must hold at least one number. Received: ()")
     if encoder != "cnn" and filters != FILTERS:
@@ -144,13 +126,13 @@ def check_features(features: Any, encoder: Any) -> None:
     known = {3: shape[2:], 4: shape[1:]}.get(len(shape), (None,))
     if None in known:
         shown = "outputs of the shape " if shape else "outputs of the shapes "
-        found = keras.tree.map_structure(lambda x: tuple(x.shape), features)
+        shapes = keras.tree.map_structure(lambda x: tuple(x.shape), features)
         raise ValueError(
             "`encoder` must return one tensor: features of shape (batch, rows, "
             "columns, width) or (batch, locations, width), where only the batch and "
             "the number of locations may be None. A model of keras.applications does "
             f"so with include_top=False. Received: encoder={encoder!r} with {shown}"
-            f"{found}"
+            f"{shapes}"
         )
 
 
@@ -185,9 +167,9 @@ class Places(keras.layers.Layer):
         waves = np.concatenate([down, across], axis=-1)  # at each location
         waves = ops.cast(ops.convert_to_tensor(waves), features.dtype)
         waves = ops.zeros_like(features[..., :1]) + waves
-        found = ops.concatenate([features, waves], axis=-1)
+        outputs = ops.concatenate([features, waves], axis=-1)
         return (
-            ops.reshape(found, (-1, rows * columns, width + 2 * _WAVES)),
+            ops.reshape(outputs, (-1, rows * columns, width + 2 * _WAVES)),
             ops.reshape(is_visible, (-1, rows * columns)),
         )
 

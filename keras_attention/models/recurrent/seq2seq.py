@@ -9,16 +9,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_attention.layers.base.arguments import fraction
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.recurrent.scheduled_sampling import ScheduledSampling
-from keras_attention.models.base.arguments import check_sizes
-from keras_attention.models.base.configured_model import ConfiguredModel
-from keras_attention.models.base.exported_generation import ExportsTargets
-from keras_attention.models.base.generation import Generator, named_input
+from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
+from keras_attention.models.base.generating_models import GeneratesTargets
+from keras_attention.models.base.generation import Generator
 from keras_attention.models.base.strings import Translates
 from keras_attention.models.recurrent.token_decoder import (
     LOOPS,
@@ -32,7 +30,7 @@ Tensor = Any
 
 
 @export
-class Seq2Seq(Translates, ExportsTargets, ConfiguredModel):
+class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
     """An encoder that reads a sequence and a decoder that generates another sequence.
 
         h   = encoder(source)                    a GRU or LSTM, in both directions
@@ -161,11 +159,13 @@ class Seq2Seq(Translates, ExportsTargets, ConfiguredModel):
             )
             for n, name in enumerate(("bridge", "bridge_cell")[: 1 + (cell == "lstm")])
         ]
-        parts.decoder = TokenDecoder(
-            target_embedding,
-            _decoder(attention, cell, units, dtype),
-            attention is not None,
-        )
+        attends = attention is not None
+        if attends:
+            known = ("bahdanau", "luong", None)
+            rnn = attention_rnn(attention, cell, units, dtype, known, "before")
+        else:
+            rnn = LOOPS[cell](units, return_sequences=True, dtype=dtype, name="decoder")
+        parts.decoder = TokenDecoder(target_embedding, rnn, attends)
         parts.logits = keras.layers.Dense(
             target_vocabulary_size, dtype=dtype, name="logits"
         )
@@ -182,8 +182,8 @@ class Seq2Seq(Translates, ExportsTargets, ConfiguredModel):
                 dtype=dtype,
                 name="scheduled_sampling",
             )
-            given = {"initial_state": state, "memory_mask": is_valid}
-            logits = scheduled(target, memory, **given)
+            options = {"initial_state": state, "memory_mask": is_valid}
+            logits = scheduled(target, memory, **options)
         else:
             logits = parts.forced(target, memory, state, is_valid)  # (B, T, V)
 
@@ -210,63 +210,8 @@ class Seq2Seq(Translates, ExportsTargets, ConfiguredModel):
     def next(
         self, prompt: Tensor, cache: dict[str, Any], index: Any, static: Any
     ) -> tuple[Tensor, Tensor, dict[str, Any]]:
-        """Returns the logits of the token at `index`, given the token before it.
-
-        This is KerasHub's protocol; see `keras_attention.samplers`.
-
-        Args:
-            prompt: (B, T).
-            cache: the cache returned by `begin` or by the previous call.
-            index: the position, at least 1.
-            static: the read-only arguments returned by `begin`.
-
-        Returns:
-            Logits (B, V), the output of the decoder (B, ·), and the cache.
-        """
         _, hidden, cache = self._parts.decoder.step(prompt, cache, index, static)
         return self._parts.logits(hidden), hidden, cache
-
-    def generate(
-        self,
-        inputs: Any,
-        max_length: int = 64,
-        sampler: Any = "greedy",
-        start_token_id: int = 2,
-        stop_token_ids: Any = 3,
-        seed: int | None = None,
-    ) -> np.ndarray:
-        """Generates a target for each source.
-
-        The program is compiled once per batch size and bucket of lengths; see
-        `keras_attention.ops.sequence.decoding.bucket`. Other lengths in the same bucket
-        need no compilation. KerasHub's samplers cannot stop at a given length, so they
-        are compiled for each `max_length`.
-
-        Args:
-            inputs: {"source": (B, S)}, or only the array: integers.
-            max_length: the maximum number of tokens to generate.
-            sampler: "greedy", "beam", "random", "top_k", "top_p", or a sampler of
-                `keras_attention.samplers` or of KerasHub.
-            start_token_id: the token before the first generated token.
-            stop_token_ids: the token or tokens that end a target; None for no stop
-                token.
-            seed: the seed of a random sampler.
-
-        Returns:
-            int32 (B, max_length), without the start token, 0 after a stop token.
-
-        Raises:
-            ValueError: for sources that are not integers (B, S), a `max_length` below
-                1, or tokens outside the vocabulary.
-        """
-        return self._generator(
-            {"source": named_input("source", inputs)},
-            max_length,
-            sampler,
-            start_token_id,
-            stop_token_ids,
-            seed,
-        )
 
 
 class _Parts:
@@ -298,15 +243,8 @@ class _Parts:
         decoder = self.decoder
         words = self.dropout(decoder.embedding(target))  # (B, T, D)
         if decoder.attends:
-            given = {"initial_state": state, "memory_mask": mask}
-            outputs = decoder.rnn(words, memory, **given)
+            options = {"initial_state": state, "memory_mask": mask}
+            outputs = decoder.rnn(words, memory, **options)
         else:
             outputs = decoder.rnn(words, initial_state=state)
         return self.logits(self.dropout(outputs))
-
-
-def _decoder(attention: Any, cell: str, units: int, dtype: Any) -> Any:
-    if attention is None:
-        return LOOPS[cell](units, return_sequences=True, dtype=dtype, name="decoder")
-    known = ("bahdanau", "luong", None)
-    return attention_rnn(attention, cell, units, dtype, known, "before")

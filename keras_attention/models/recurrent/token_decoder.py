@@ -5,6 +5,7 @@ Shapes: B batch, S keys, T tokens, H heads, D width of an embedding, U units of 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -25,10 +26,7 @@ LOOPS = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}
 class TokenDecoder:
     """An embedding and a recurrent layer. Both layers belong to the model.
 
-    Args:
-        embedding: a layer that maps tokens to vectors.
-        rnn: an `AttentionRNN`; without a memory, a recurrent layer of Keras.
-        attends: whether the decoder has a memory.
+    `rnn` is an `AttentionRNN`; a recurrent layer of Keras if the decoder has no memory.
     """
 
     def __init__(self, embedding: Any, rnn: Any, attends: bool = True) -> None:
@@ -39,19 +37,11 @@ class TokenDecoder:
     def begin(
         self, memory: Tensor, state: list[Tensor], mask: Tensor, attended: Tensor
     ) -> tuple[dict[str, Any], Any]:
-        """Prepares the first call of `step`.
+        """Returns the cache and the read-only inputs of the first call of `step`.
 
-        Args:
-            memory: (B, S, ·).
-            state: the initial state of the cell.
-            mask: booleans (B, S).
-            attended: float32 (B, S), the initial "alignment_sum".
-
-        Returns:
-            The cache that `step` updates, and the read-only inputs of `step`. The
-            "alignment_sum" (B, S) of the cache is the total attention to each key, for
-            the coverage penalty of a beam search. This entry is missing if the
-            attention layer cannot return its weights.
+        The "alignment_sum" (B, S) of the cache, which begins with `attended`, is the
+        total attention to each key, for the coverage penalty of a beam search. It is
+        missing if the attention layer cannot return its weights.
         """
         if not self.attends:
             return {"state": state, "alignment_sum": attended}, ()
@@ -66,19 +56,18 @@ class TokenDecoder:
     ) -> tuple[Tensor, Tensor, dict[str, Any]]:
         """Reads the token before `index`.
 
-        Returns:
-            The embedding of the token (B, D), the output of the recurrent layer (B, ·),
-            and the cache.
+        Returns the embedding of the token (B, D), the output of the recurrent layer (B,
+        ·), and the cache.
         """
         word = self.embedding(decoding.read(prompt, index - 1))  # (B, D)
         attended = cache.get("alignment_sum")
         if self.attends:
-            state, found = self.rnn.step(
+            state, step = self.rnn.step(
                 word, cache["state"], static, return_weights=attended is not None
             )
-            output = self.rnn.read_out(found)
+            output = self.rnn.read_out(step)
             if attended is not None:
-                weights = average_heads(found.weights[0], 2)
+                weights = average_heads(step.weights[0], 2)
                 attended = attended + ops.cast(weights, attended.dtype)
         else:
             output, state = call_cell(self.rnn.cell, word, cache["state"], False)
@@ -91,21 +80,29 @@ def average_heads(weights: Tensor, rank: int) -> Tensor:
     return ops.mean(weights, axis=1) if len(weights.shape) > rank else weights
 
 
-def check_cell(cell: Any) -> None:
+def check_cell(cell: Any, known: Iterable[str] = CELLS) -> None:
     """Raises a ValueError if `cell` is not the name of a cell."""
-    if cell not in CELLS:
+    if cell not in known:
         raise ValueError(
-            f"`cell` must be one of {sorted(CELLS)}. Received: cell={cell!r}"
+            f"`cell` must be one of {sorted(known)}. Received: cell={cell!r}"
         )
 
 
 def word_embedding(
-    size: int, width: int, name: str, dtype: Any
-) -> keras.layers.Embedding:
+    size: int, width: int, name: str, dtype: Any, is_reversible: bool = False
+) -> Any:
     """Returns an embedding whose initial vectors have a squared norm of about 1."""
-    initializer = keras.initializers.RandomNormal(stddev=width**-0.5)
-    return keras.layers.Embedding(
-        size, width, embeddings_initializer=initializer, dtype=dtype, name=name
+    options: dict[str, Any] = {
+        "embeddings_initializer": keras.initializers.RandomNormal(stddev=width**-0.5),
+        "dtype": dtype,
+        "name": name,
+    }
+    if not is_reversible:
+        return keras.layers.Embedding(size, width, **options)
+    # Otherwise the logits would have the dtype of the weights.
+    logits_dtype = keras.dtype_policies.get(dtype).compute_dtype
+    return keras.layers.ReversibleEmbedding(
+        size, width, reverse_dtype=logits_dtype, **options
     )
 
 
@@ -121,7 +118,8 @@ def attention_rnn(
     """Returns the decoder of a model.
 
     Args:
-        attention: one of `known`, or any attention layer, which is used unchanged.
+        attention: one of the `known` names, or any attention layer, which stays
+            unchanged.
         cell: "gru" or "lstm".
         units: U, the units of the cell.
         dtype: the dtype policy of the layers created here.
@@ -129,10 +127,6 @@ def attention_rnn(
         order: "before" or "after", if `attention` does not determine it.
         carries: whether the model has a `CarryChoices`, for attention layers that learn
             only through the weights that they return.
-
-    Raises:
-        ValueError: if `attention` is neither a known name nor an attention layer, or if
-            the layer learns only through its weights and `carries` is False.
     """
     if isinstance(attention, str) and attention not in known:
         names = ", ".join(repr(name) for name in known)
@@ -140,7 +134,7 @@ def attention_rnn(
             f"`attention` must be {names} or an attention layer. "
             f"Received: attention={attention!r}"
         )
-    one = CELLS[cell](units, dtype=dtype, name="cell")
+    inner = CELLS[cell](units, dtype=dtype, name="cell")
     options: dict[str, Any] = {}
     if attention == "bahdanau":
         layer = BahdanauAttention(units, dtype=dtype, name="attention")
@@ -149,11 +143,11 @@ def attention_rnn(
         order, options = "after", {"attention_units": units, "input_feeding": True}
     else:
         layer = attention
-        found = as_attention(layer)
+        protocol = as_attention(layer)
         if not carries:
-            check_learns_by_output(found)
+            check_learns_by_output(protocol)
     return AttentionRNN(
-        one,
+        inner,
         layer,
         order,
         return_sequences=True,

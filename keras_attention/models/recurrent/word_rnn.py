@@ -8,31 +8,25 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_attention.layers.base.arguments import fraction
 from keras_attention.layers.base.cells import call_cell
 from keras_attention.layers.base.serialization import export
-from keras_attention.models.base.arguments import check_sizes
-from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
 from keras_attention.models.base.continuation import Continuation
-from keras_attention.models.base.exported_generation import ExportsContinuations
-from keras_attention.models.base.generation import named_input
+from keras_attention.models.base.generating_models import ContinuesPrompts
 from keras_attention.models.base.strings import Completes
+from keras_attention.models.recurrent import token_decoder
 from keras_attention.numerics import masks
 from keras_attention.ops.sequence import decoding
 
 Tensor = Any
-LOOPS = {
-    "gru": keras.layers.GRU,
-    "lstm": keras.layers.LSTM,
-    "simple": keras.layers.SimpleRNN,
-}
+LOOPS = {**token_decoder.LOOPS, "simple": keras.layers.SimpleRNN}
 
 
 @export
-class WordRNN(Completes, ExportsContinuations, ConfiguredModel):
+class WordRNN(Completes, ContinuesPrompts, ConfiguredModel):
     """A recurrent network that reads words and predicts the next word.
 
         xₜ = dropout(E[yₜ])
@@ -113,10 +107,7 @@ class WordRNN(Completes, ExportsContinuations, ConfiguredModel):
             units=units,
             num_layers=num_layers,
         )
-        if cell not in LOOPS:
-            raise ValueError(
-                f"`cell` must be one of {sorted(LOOPS)}. Received: cell={cell!r}"
-            )
+        token_decoder.check_cell(cell, LOOPS)
         fraction("dropout", dropout)
         if tie_embeddings and embedding_dim != units:
             raise ValueError(
@@ -125,26 +116,11 @@ class WordRNN(Completes, ExportsContinuations, ConfiguredModel):
                 f"embedding_dim={embedding_dim}, units={units}"
             )
         parts = _Parts()
-        initializer = keras.initializers.RandomNormal(stddev=embedding_dim**-0.5)
-        if tie_embeddings:
-            parts.embedding = keras.layers.ReversibleEmbedding(
-                vocabulary_size,
-                embedding_dim,
-                # Otherwise the logits would have the dtype of the weights.
-                reverse_dtype=keras.dtype_policies.get(dtype).compute_dtype,
-                embeddings_initializer=initializer,
-                dtype=dtype,
-                name="embedding",
-            )
-            parts.dense = None
-        else:
-            parts.embedding = keras.layers.Embedding(
-                vocabulary_size,
-                embedding_dim,
-                embeddings_initializer=initializer,
-                dtype=dtype,
-                name="embedding",
-            )
+        parts.embedding = token_decoder.word_embedding(
+            vocabulary_size, embedding_dim, "embedding", dtype, tie_embeddings
+        )
+        parts.dense = None
+        if not tie_embeddings:
             parts.dense = keras.layers.Dense(
                 vocabulary_size, dtype=dtype, name="logits"
             )
@@ -196,70 +172,12 @@ class WordRNN(Completes, ExportsContinuations, ConfiguredModel):
     def next(
         self, prompt: Tensor, cache: list[Any], index: Any, static: Any = ()
     ) -> tuple[Tensor, Tensor, list[Any]]:
-        """Returns the logits of the token at `index`, given the token before it.
-
-        This is KerasHub's protocol; see `keras_attention.samplers`.
-
-        Args:
-            prompt: (B, T).
-            cache: the cache returned by `begin` or by the previous call.
-            index: the position, at least 1.
-            static: the read-only arguments returned by `begin`.
-
-        Returns:
-            Logits (B, V), the state of the last layer (B, U), and the states of each
-            layer.
-        """
         parts, states = self._parts, []
         x = parts.embedding(decoding.read(prompt, index - 1))  # (B, D)
         for loop, state in zip(parts.loops, cache):
             x, state = call_cell(loop.cell, x, state, False)
             states.append(list(state))
         return parts.logits(x), x, states
-
-    def generate(
-        self,
-        inputs: Any,
-        max_length: int = 64,
-        sampler: Any = "greedy",
-        stop_token_ids: Any = None,
-        seed: int | None = None,
-        num_sequences: int = 1,
-    ) -> np.ndarray:
-        """Continues prompts, which may have unequal lengths.
-
-        Each prompt is processed once. Each new token then takes one step from the
-        stored states. The program is compiled once per batch size and bucket of
-        lengths; see `keras_attention.ops.sequence.decoding.bucket`.
-
-        Args:
-            inputs: {"tokens": (B, ·)}, or only the array: integers, 0 after shorter
-                prompts; or a list of lists of integers.
-            max_length: the maximum number of tokens to generate, without the prompt.
-            sampler: "greedy", "beam", "random", "top_k", "top_p", or a sampler of
-                `keras_attention.samplers` or of KerasHub.
-            stop_token_ids: the token or tokens that end a sequence; None for no stop
-                token.
-            seed: the seed of a random sampler.
-            num_sequences: N, the number of sequences per prompt.
-
-        Returns:
-            int32 (B, max_length), or (B, N, max_length) for N above 1, as in
-            `CausalLM.generate`.
-
-        Raises:
-            ValueError: for prompts that are not integers (B, ·), that have no token, or
-                that have padding before a token; tokens outside the vocabulary; or a
-                `max_length` or `num_sequences` below 1.
-        """
-        return self._continuation(
-            named_input("tokens", inputs),
-            max_length,
-            sampler,
-            stop_token_ids,
-            seed,
-            num_sequences,
-        )
 
 
 class _Parts:

@@ -16,9 +16,19 @@ from keras_attention.layers.transformer.transformer_decoder_block import (
 from keras_attention.layers.transformer.transformer_encoder_block import (
     TransformerEncoderBlock,
 )
+from keras_attention.models.base.configured_model import check_sizes
 from keras_attention.models.transformer.backbone import TokenEmbedding
 
 ADDED = ("sinusoidal", "learned")
+SIZES = (
+    "vocabulary_size",
+    "source_vocabulary_size",
+    "target_vocabulary_size",
+    "num_classes",
+    "num_layers",
+    "dim",
+    "max_length",
+)
 # The allowed keys of a model's `block`. All others are arguments of the model.
 OF_BLOCKS = (
     "activation",
@@ -33,69 +43,41 @@ OF_BLOCKS = (
 class Architecture:
     """The checked arguments of a Transformer; creates its embeddings and blocks.
 
-    All blocks have equal settings and separate attention layers.
+    All blocks have equal settings and separate attention layers. `arguments` are the
+    `locals()` of the model's constructor, whose errors this class raises; see
+    `Transformer`. `defaults` are arguments of the blocks that `block` overrides.
 
     Attributes:
         num_heads: the number of heads that the model uses; None with an `attention`.
         position: the position that is added to the embeddings, or None.
-
-    Args:
-        dim: D, the width of the model.
-        num_heads: the number of heads of each attention layer. None for the default, or
-            if `attention` is a layer.
-        intermediate_dim: the width of the hidden layer of each block's MLP.
-        dropout: the dropout rate of the embeddings and of each sublayer's output.
-        position: the `position` of the model, see `split_position`.
-        block: the `block` of the model: further arguments of its blocks, or None.
-        attention: an attention layer that is not built; each block gets a copy. None
-            for multi-head attention.
-        cross_attention: an attention layer that is not built, for the attention of the
-            decoder blocks to the memory. None for the settings of `attention`.
-        dtype: the dtype policy of the layers. A copy of a layer keeps the dtype policy
-            of the layer.
-        default_heads: the default of `num_heads`.
-        **defaults: default arguments of the blocks; `block` overrides them.
-
-    Raises:
-        ValueError: for arguments that do not fit each other; see `Transformer`.
     """
 
     def __init__(
-        self,
-        dim: int,
-        num_heads: int | None,
-        intermediate_dim: int,
-        dropout: float,
-        position: Any = None,
-        block: dict[str, Any] | None = None,
-        attention: Any = None,
-        cross_attention: Any = None,
-        dtype: Any = None,
-        default_heads: int = 8,
-        **defaults: Any,
+        self, arguments: dict[str, Any], default_heads: int = 8, **defaults: Any
     ) -> None:
+        check_sizes(**{name: arguments[name] for name in SIZES if name in arguments})
+        dim, num_heads = arguments["dim"], arguments["num_heads"]
+        position, block = arguments.get("position"), arguments.get("block")
         self.position, attention_position = split_position(position)
-        arguments = {**defaults, **block_arguments(block, attention_position)}
-        for name, layer in (
-            ("attention", attention),
-            ("cross_attention", cross_attention),
-        ):
-            if layer is not None:
-                check_layer(name, layer)
+        options = {**defaults, **block_arguments(block, attention_position)}
+        self._attention = attention = arguments.get("attention")
+        self._cross_attention = arguments.get("cross_attention")
+        for name in ("attention", "cross_attention"):
+            if arguments.get(name) is not None:
+                check_layer(name, arguments[name])
         if attention is None:
             num_heads = default_heads if num_heads is None else num_heads
-            check_heads(dim, num_heads, arguments)
+            check_heads(dim, num_heads, options)
         else:
             check_alone(num_heads, position, attention_position, block)
         self.num_heads = num_heads
         self._dim = dim
-        self._shared = {"dropout": dropout, "dtype": dtype}
-        self._attention, self._cross_attention = attention, cross_attention
+        self._shared = {name: arguments[name] for name in ("dropout", "dtype")}
         self._arguments = {
             "num_heads": num_heads,
-            "intermediate_dim": intermediate_dim,
+            "intermediate_dim": arguments["intermediate_dim"],
             **self._shared,
-            **arguments,
+            **options,
         }
 
     def embedding(self, vocabulary_size: int, **options: Any) -> TokenEmbedding:
@@ -128,17 +110,8 @@ class Architecture:
 def split_position(position: Any) -> tuple[Any, Any]:
     """Splits the `position` of a model into an embedding part and an attention part.
 
-    Args:
-        position: "sinusoidal" or "learned", a layer that is called like
-            `SinePositionEncoding`, any value of `MultiHeadAttention(position=…)`, or
-            None.
-
-    Returns:
-        The position that is added to the embeddings, and the position of the attention
-        layers. At least one of them is None.
-
-    Raises:
-        ValueError: if `position` is none of these.
+    At least one of them is None. Any other value than "sinusoidal", "learned", a value
+    of `MultiHeadAttention(position=…)`, a layer or None raises a ValueError.
     """
     if position is None or isinstance(position, positions.Position):
         return None, position
@@ -156,10 +129,6 @@ def block_arguments(
     block: dict[str, Any] | None, attention_position: Any
 ) -> dict[str, Any]:
     """Returns the arguments of a model's blocks, including the attention position.
-
-    Args:
-        block: the `block` of the model: further arguments of its blocks, or None.
-        attention_position: the attention position from `split_position`, or None.
 
     Raises:
         ValueError: if both arguments give a position, or `block` is not a dict of such
@@ -191,13 +160,7 @@ def block_arguments(
 
 
 def check_heads(dim: int, num_heads: int, arguments: dict[str, Any]) -> None:
-    """Raises a ValueError if the heads do not divide a model's width.
-
-    Args:
-        dim: D, the width of the model.
-        num_heads: the number of heads of each attention.
-        arguments: the result of `block_arguments`.
-    """
+    """Raises a ValueError if the heads do not divide a model's width."""
     key_dim = (arguments.get("attention") or {}).get("key_dim")
     if key_dim is None and dim % positive("num_heads", num_heads):
         raise ValueError(
@@ -220,14 +183,7 @@ def check_layer(name: str, attention: Any) -> None:
 def check_alone(
     num_heads: Any, position: Any, attention_position: Any, block: dict[str, Any] | None
 ) -> None:
-    """Raises a ValueError for arguments that conflict with a given attention layer.
-
-    Args:
-        num_heads: the `num_heads` of the model.
-        position: the `position` of the model.
-        attention_position: the attention position from `split_position`.
-        block: the `block` of the model.
-    """
+    """Raises a ValueError for arguments that conflict with a given attention layer."""
     if num_heads is not None:
         raise ValueError(
             "`num_heads` must be None where `attention` is a layer, which has heads of "

@@ -31,9 +31,7 @@ class TokenEmbedding:
     Args:
         vocabulary_size: V, including padding 0.
         dim: D, the width of the model.
-        position: "sinusoidal", "learned", or a layer that is called like
-            `SinePositionEncoding`. A layer is copied. None if the attention layers
-            encode the position.
+        position: "sinusoidal", "learned", a layer, which is copied, or None.
         max_length: the number of learned positions.
         dropout: the dropout rate of the embedded inputs.
         scale: whether to multiply the embeddings by √D; by default, only with
@@ -117,15 +115,9 @@ class Backbone:
         h  = norm(x_L)                       with `norm_first`, else x_L
 
     With encoder blocks, it is an encoder, or a language model if each call is causal.
-    With decoder blocks, it is a decoder, whose calls take a memory. A model holds one
-    backbone, or two, and uses it in its graph and in its generation.
-
-    This class is not a layer, so its layers belong directly to the model.
-
-    Args:
-        embedding: the `TokenEmbedding` of the tokens.
-        blocks: the blocks, at least one, all with the same settings.
-        norm: the name of the final normalization. None if the head normalizes.
+    With decoder blocks, it is a decoder, whose calls take a memory. A model uses it in
+    its graph and in its generation. It is not a layer, so its layers belong directly to
+    the model. Without the name of a `norm`, the head normalizes.
     """
 
     def __init__(
@@ -137,13 +129,7 @@ class Backbone:
         self.norm: Any = norm_like(last, norm) if norm and last.norm_first else None
 
     def __call__(self, tokens: Tensor, *memory: Tensor, **options: Any) -> Tensor:
-        """Returns the hidden states (B, T, D) of tokens (B, T).
-
-        Args:
-            tokens: integers (B, T).
-            *memory: for decoder blocks, the memory (B, S, D).
-            **options: further arguments of the blocks, such as `mask`.
-        """
+        """Returns the hidden states (B, T, D) of tokens; a memory is (B, S, D)."""
         x = self.embedding(tokens)  # (B, T, D)
         for block in self.blocks:
             x = block(x, *memory, **options)
@@ -159,12 +145,9 @@ class Backbone:
     ) -> tuple[Tensor, list[Any]]:
         """Returns the hidden states (B, D) of one token per row, and the new caches.
 
-        Args:
-            token: integers (B,).
-            position: the position that the token has in its sequence, a number or (B,).
-            caches: the cache of each block.
-            index: where the token is written to the caches.
-            memories: for decoder blocks, the memory that each block prepared.
+        The position of the token in its sequence, a number or (B,), may differ from the
+        index where it is written to the caches. Decoder blocks get the memory that each
+        prepared.
         """
         x, updated = self.embedding.step(token, position), []
         prepared = [()] * len(caches) if memories is None else [(m,) for m in memories]

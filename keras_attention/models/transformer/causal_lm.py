@@ -11,13 +11,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention import samplers
 from keras_attention.layers.base.serialization import export
-from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.continuation import Continuation
-from keras_attention.models.base.exported_generation import ExportsContinuations
-from keras_attention.models.base.generation import named_input
+from keras_attention.models.base.generating_models import ContinuesPrompts
 from keras_attention.models.base.strings import Completes
 from keras_attention.models.base.weight_folder import Path
 from keras_attention.models.transformer import from_gpt2
@@ -31,7 +28,7 @@ BLOCK: dict[str, Any] = {"norm_first": True, "activation": "gelu"}
 
 
 @export
-class CausalLM(Completes, ExportsContinuations, ConfiguredModel):
+class CausalLM(Completes, ContinuesPrompts, ConfiguredModel):
     """A language model that predicts the next token at each position.
 
         x₀ = dropout(E[y] + p)
@@ -130,12 +127,7 @@ class CausalLM(Completes, ExportsContinuations, ConfiguredModel):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        check_sizes(
-            vocabulary_size=vocabulary_size,
-            num_layers=num_layers,
-            dim=dim,
-            max_length=max_length,
-        )
+        architecture = Architecture(locals(), **BLOCK)
         if pad_token_id is not None:
             is_integer = isinstance(pad_token_id, (int, np.integer))
             if not is_integer or isinstance(pad_token_id, bool):
@@ -144,17 +136,6 @@ class CausalLM(Completes, ExportsContinuations, ConfiguredModel):
                     f"Received: {pad_token_id=}"
                 )
             decoding.check_tokens("pad_token_id", pad_token_id, vocabulary_size)
-        architecture = Architecture(
-            dim,
-            num_heads,
-            intermediate_dim,
-            dropout,
-            position,
-            block,
-            attention,
-            dtype=dtype,
-            **BLOCK,
-        )
         num_heads = architecture.num_heads
         backbone = Backbone(
             architecture.embedding(
@@ -250,77 +231,7 @@ class CausalLM(Completes, ExportsContinuations, ConfiguredModel):
     def next(
         self, prompt: Tensor, cache: list[Any], index: Any, static: dict[str, Tensor]
     ) -> tuple[Tensor, Tensor, list[Any]]:
-        """Returns the logits of the token at `index`, given the token before it.
-
-        This is KerasHub's protocol; see `keras_attention.samplers`.
-
-        Args:
-            prompt: (B, T).
-            cache: the cache returned by `begin` or by the previous call.
-            index: the position, at least P.
-            static: the read-only arguments returned by `begin`.
-
-        Returns:
-            Logits (B, V), the normalized output of the last block (B, D), and the
-            cache.
-        """
         token = decoding.read(prompt, index - 1)  # (B,)
         position = index - 1 - static["gap"]
         hidden, cache = self._backbone.step(token, position, cache, index - 1)
         return self._backbone.logits(hidden), hidden, cache
-
-    def generate(
-        self,
-        inputs: Any,
-        max_length: int = 64,
-        sampler: Any = "greedy",
-        stop_token_ids: Any = None,
-        seed: int | None = None,
-        num_sequences: int = 1,
-    ) -> np.ndarray:
-        """Continues prompts, which may have unequal lengths.
-
-        Each prompt is processed once, in one pass. Each new token then takes one step
-        on a cache of fixed size. The program is compiled once per batch size and bucket
-        of lengths; see `keras_attention.ops.sequence.decoding.bucket`. KerasHub's
-        samplers cannot stop at a given length, so they are compiled for each
-        `max_length`.
-
-        Args:
-            inputs: {"tokens": (B, ·)}, or only the array: integers, padding after
-                shorter prompts; or a list of lists of integers. Without a
-                `pad_token_id`, the rows of an array are prompts of equal length.
-            max_length: the maximum number of tokens to generate, without the prompt.
-                With learned positions, the longest prompt and these tokens together
-                must not exceed the model's own `max_length`. The default, 64, is
-                therefore too large for a model with a `max_length` of 64 or less.
-            sampler: "greedy", "beam", "random", "top_k", "top_p", or a sampler of
-                `keras_attention.samplers` or of KerasHub.
-            stop_token_ids: the token or tokens that end a sequence; None for no stop
-                token.
-            seed: the seed of a random sampler.
-            num_sequences: N, the number of sequences per prompt. They only differ if
-                the sampler is random.
-
-        Returns:
-            int32 (B, max_length), or (B, N, max_length) for N above 1: the tokens after
-            the prompts, and padding after a stop token; without a `pad_token_id`, the
-            first of the stop tokens instead. The model may also generate padding before
-            any stop token; padding does not end a sequence. A `BeamSampler` that
-            returns all beams adds a beam axis before the last axis, and also returns
-            the scores.
-
-        Raises:
-            ValueError: for prompts that are not integers (B, ·), that have no token, or
-                that have padding before a token; tokens outside the vocabulary; a
-                `max_length` or `num_sequences` below 1; more tokens in total than
-                learned positions; or an `attention` that cannot run step by step.
-        """
-        return self._continuation(
-            named_input("tokens", inputs),
-            max_length,
-            samplers.get(sampler),
-            stop_token_ids,
-            seed,
-            num_sequences,
-        )

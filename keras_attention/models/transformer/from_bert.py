@@ -15,24 +15,19 @@ from keras_attention.models.base.weight_folder import (
     Path,
     Recipe,
     WeightFolder,
-    assign,
-    check_copies,
+    build,
     check_kind,
-    check_tensors,
     open_folder,
     renamed,
 )
 from keras_attention.models.transformer.stored_blocks import (
     ACTIVATIONS,
+    HUB,
     HUB_ENTRIES,
+    TORCH,
     Sizes,
     arguments,
-    dense,
     hub_blocks,
-    hub_dense,
-    hub_norm,
-    norm,
-    output_of_heads,
     sizes,
 )
 
@@ -53,11 +48,23 @@ SUPPORTED = {
 }
 EMBEDDINGS, DECODER = "bert.embeddings", "cls.predictions.decoder"
 WORDS, BIAS = f"{EMBEDDINGS}.word_embeddings.weight", "cls.predictions.bias"
-# The second task of BERT, and numbers 0, 1, 2 … that older files store.
-UNUSED = re.compile(
+# The second task of BERT, numbers 0, 1, 2 … that older files store, and weights that
+# the model has once: the head's copy of the embedding, and one of two equal biases.
+UNUSED = (
     r"bert\.pooler\..*|cls\.seq_relationship\..*|bert\.embeddings\.position_ids"
+    r"|cls\.predictions\.(decoder\.weight|decoder\.bias|bias)"
 )
-HUB_POOLER, HUB_HEAD = "layers/dense/", "task/layers/masked_lm_head"
+BLOCK = {
+    "self_attention/query": "attention.self.query",
+    "self_attention/key": "attention.self.key",
+    "self_attention/value": "attention.self.value",
+    "self_attention/attention_output": "attention.output.dense",
+    "feedforward_in": "intermediate.dense",
+    "feedforward_out": "output.dense",
+    "self_attention_norm": "attention.output.LayerNorm",
+    "feedforward_norm": "output.LayerNorm",
+}
+HUB_HEAD = "task/layers/masked_lm_head"
 
 
 def load(cls: Any, path: Path, new_head: bool, dtype: Any) -> Any:
@@ -76,21 +83,15 @@ def load(cls: Any, path: Path, new_head: bool, dtype: Any) -> Any:
             "True, which gives the model a head with random weights. Received: "
             f"{str(folder.path)!r}, a {folder.kind} without {head_name!r}"
         )
-    convert = _hub if folder.is_hub else _hugging_face
-    config, recipes = convert(folder, has_head, dtype)
-    # Without a head, the weights of a task are those of another one.
-    hub_unused = (HUB_POOLER, "task/optimizer" if has_head else "task/")
-    check_tensors(
-        folder,
-        recipes,
-        (lambda name: name.startswith(hub_unused)) if folder.is_hub else _is_unused,
-    )
-    if config.get("tie_embeddings"):
-        copies = [(f"{DECODER}.weight", WORDS), (f"{DECODER}.bias", BIAS)]
-        check_copies(folder, copies)
-    model = cls(**config, dtype=dtype)
-    assign(model, folder, recipes)
-    return model
+    if folder.is_hub:
+        config, recipes = _hub(folder, has_head, dtype)
+        # The pooler; without a head, the weights of a task are those of another one.
+        unused = f"layers/dense/.*|task/{'optimizer' if has_head else ''}.*"
+    else:
+        (config, recipes), unused = _hugging_face(folder, has_head), UNUSED
+    tied = [(f"{DECODER}.weight", WORDS), (f"{DECODER}.bias", BIAS)]
+    copies = tied if config.get("tie_embeddings") else []
+    return build(cls, folder, {**config, "dtype": dtype}, recipes, unused, copies)
 
 
 def _renamed(tensors: dict[str, StoredTensor]) -> dict[str, StoredTensor]:
@@ -104,12 +105,6 @@ def _renamed(tensors: dict[str, StoredTensor]) -> dict[str, StoredTensor]:
         return re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", new)
 
     return renamed(tensors, rename)
-
-
-def _is_unused(name: str) -> bool:
-    # Copies of weights that the model has once, which `check_copies` compares.
-    is_copy = name in (f"{DECODER}.weight", f"{DECODER}.bias", BIAS)
-    return is_copy or UNUSED.fullmatch(name) is not None
 
 
 def _positions(name: str, segments: str, size: Sizes, kinds: int) -> Recipe:
@@ -144,20 +139,20 @@ def _hub(
         "token_embedding_position/embedding/embeddings": _positions(
             f"{positions}/vars/0", f"{segments}/vars/0", size, kinds
         ),
-        **hub_norm("embedding_norm", "layers/layer_normalization", dim),
+        **HUB.norm("embedding_norm", "layers/layer_normalization", dim),
         **hub_blocks("transformer_encoder", size),
     }
     if has_head:
         recipes |= {
-            **hub_dense("head/dense", f"{HUB_HEAD}/_intermediate_dense", (dim, dim)),
-            **hub_norm("head/norm", f"{HUB_HEAD}/_intermediate_layer_norm", dim),
+            **HUB.dense("head/dense", f"{HUB_HEAD}/_intermediate_dense", (dim, dim)),
+            **HUB.norm("head/norm", f"{HUB_HEAD}/_intermediate_layer_norm", dim),
             "logits/bias": Recipe({f"{HUB_HEAD}/vars/0": (size.vocabulary,)}),
         }
     return config, recipes
 
 
 def _hugging_face(
-    folder: WeightFolder, has_head: bool, dtype: Any
+    folder: WeightFolder, has_head: bool
 ) -> tuple[dict[str, Any], dict[str, Recipe]]:
     """Returns the arguments of the model and its recipes."""
     folder.check_entries(SUPPORTED)
@@ -171,8 +166,7 @@ def _hugging_face(
         activation=folder.one_of("hidden_act", ACTIVATIONS, "gelu"),
         epsilon=folder.number("layer_norm_eps", 1e-12),
     )
-    is_tied = bool(folder.entry("tie_word_embeddings", True))
-    config["tie_embeddings"] = is_tied
+    config["tie_embeddings"] = bool(folder.entry("tie_word_embeddings", True))
     positions = f"{EMBEDDINGS}.position_embeddings.weight"
     segments = f"{EMBEDDINGS}.token_type_embeddings.weight"
     recipes = {
@@ -180,12 +174,12 @@ def _hugging_face(
         "token_embedding_position/embedding/embeddings": _positions(
             positions, segments, size, kinds
         ),
-        **norm("embedding_norm", f"{EMBEDDINGS}.LayerNorm", dim),
+        **TORCH.norm("embedding_norm", f"{EMBEDDINGS}.LayerNorm", dim),
     }
     for n in range(size.layers):
-        recipes |= _block(f"block_{n}", f"bert.encoder.layer.{n}", size)
+        recipes |= TORCH.block(f"block_{n}", f"bert.encoder.layer.{n}.", BLOCK, size)
     if has_head:
-        recipes |= _head(folder, size, is_tied)
+        recipes |= _head(folder, size, config["tie_embeddings"])
     return config, recipes
 
 
@@ -195,47 +189,13 @@ def _head(folder: WeightFolder, size: Sizes, is_tied: bool) -> dict[str, Recipe]
     bias = f"{DECODER}.bias"  # the one that is used where both are stored
     bias = bias if bias in folder.tensors else BIAS
     recipes = {
-        **dense("head", f"{transform}.dense", (dim, dim), transposed=True),
-        **norm("head_norm", f"{transform}.LayerNorm", dim),
+        **TORCH.dense("head", f"{transform}.dense", (dim, dim)),
+        **TORCH.norm("head_norm", f"{transform}.LayerNorm", dim),
         "logits/bias": Recipe({bias: (size.vocabulary,)}),
     }
     if not is_tied:
         decoder = {f"{DECODER}.weight": (size.vocabulary, dim)}
         recipes["token_embedding/reverse_embeddings"] = Recipe(
             decoder, lambda values: values.T
-        )
-    return recipes
-
-
-def _block(ours: str, stored: str, size: Sizes) -> dict[str, Recipe]:
-    """Returns the recipes of a block, whose kernels are stored as (outputs, inputs)."""
-    dim, inside = size.dim, size.inside
-    attention, theirs = f"{ours}/self_attention", f"{stored}.attention"
-    recipes = {
-        **norm(f"{ours}/self_attention_norm", f"{theirs}.output.LayerNorm", dim),
-        **norm(f"{ours}/feedforward_norm", f"{stored}.output.LayerNorm", dim),
-        **output_of_heads(
-            f"{attention}/attention_output", f"{theirs}.output.dense", size, True
-        ),
-        **dense(
-            f"{ours}/feedforward_in",
-            f"{stored}.intermediate.dense",
-            (dim, inside),
-            transposed=True,
-        ),
-        **dense(
-            f"{ours}/feedforward_out",
-            f"{stored}.output.dense",
-            (inside, dim),
-            transposed=True,
-        ),
-    }
-    for name in ("query", "key", "value"):
-        layer = f"{theirs}.self.{name}"
-        recipes[f"{attention}/{name}/kernel"] = Recipe(
-            {f"{layer}.weight": (dim, dim)}, lambda w: w.T.reshape(size.split)
-        )
-        recipes[f"{attention}/{name}/bias"] = Recipe(
-            {f"{layer}.bias": (dim,)}, lambda b: b.reshape(size.split[1:])
         )
     return recipes

@@ -5,7 +5,6 @@ Shapes: D model width, H heads, E width of a head, V words of the vocabulary.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from keras_attention.models.base.stored_tensors import Array
@@ -13,23 +12,19 @@ from keras_attention.models.base.weight_folder import (
     Path,
     Recipe,
     WeightFolder,
-    assign,
-    check_copies,
+    build,
     check_kind,
-    check_tensors,
     open_folder,
     renamed,
 )
 from keras_attention.models.transformer.stored_blocks import (
     ACTIVATIONS,
+    CONV1D,
+    HUB,
     HUB_ENTRIES,
     Sizes,
     arguments,
-    dense,
     hub_blocks,
-    hub_norm,
-    norm,
-    output_of_heads,
     sizes,
 )
 
@@ -40,9 +35,16 @@ SUPPORTED = {
     "add_cross_attention": False,
     "quantization_config": None,
 }
-PREFIX = "transformer."
-# Masks that older files store with the weights.
-MASK = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
+PREFIX, HEAD = "transformer.", "lm_head.weight"
+# Masks that older files store with the weights, and a copy of the embedding.
+UNUSED = r"h\.\d+\.attn\.(masked_)?bias|lm_head\.weight"
+BLOCK = {
+    "self_attention/attention_output": "attn.c_proj",
+    "feedforward_in": "mlp.c_fc",
+    "feedforward_out": "mlp.c_proj",
+    "self_attention_norm": "ln_1",
+    "feedforward_norm": "ln_2",
+}
 
 
 def load(cls: Any, path: Path, **options: Any) -> Any:
@@ -51,19 +53,13 @@ def load(cls: Any, path: Path, **options: Any) -> Any:
     check_kind(folder, "gpt2", "GPT2Backbone")
     if folder.is_hub:
         config, recipes = _hub(folder)
-        check_tensors(folder, recipes, lambda name: name.startswith("task/optimizer"))
     else:
         tensors = renamed(folder.tensors, lambda name: name.removeprefix(PREFIX))
         folder = folder._replace(tensors=tensors)
-        config, recipes, is_tied = _hugging_face(folder)
-        head = {"lm_head.weight"} if is_tied else set()
-        check_tensors(
-            folder, recipes, lambda name: name in head or bool(MASK.fullmatch(name))
-        )
-        check_copies(folder, [(name, "wte.weight") for name in head])
-    model = cls(**config, **options)
-    assign(model, folder, recipes)
-    return model
+        config, recipes = _hugging_face(folder)
+    unused = "task/optimizer.*" if folder.is_hub else UNUSED
+    copies = [(HEAD, "wte.weight")] if config.get("tie_embeddings") else []
+    return build(cls, folder, {**config, **options}, recipes, unused, copies)
 
 
 def _hub(folder: WeightFolder) -> tuple[dict[str, Any], dict[str, Recipe]]:
@@ -77,14 +73,12 @@ def _hub(folder: WeightFolder) -> tuple[dict[str, Any], dict[str, Recipe]]:
         "token_embedding/embeddings": Recipe(words),
         "token_embedding_position/embedding/embeddings": Recipe(positions),
         **hub_blocks("transformer_decoder", size),
-        **hub_norm("final_norm", "layers/layer_normalization", size.dim),
+        **HUB.norm("final_norm", "layers/layer_normalization", size.dim),
     }
 
 
-def _hugging_face(
-    folder: WeightFolder,
-) -> tuple[dict[str, Any], dict[str, Recipe], bool]:
-    """Returns the arguments of the model, its recipes, and whether it is tied."""
+def _hugging_face(folder: WeightFolder) -> tuple[dict[str, Any], dict[str, Recipe]]:
+    """Returns the arguments of the model and its recipes."""
     folder.check_entries(SUPPORTED)
     size = sizes(folder, ENTRIES)
     dropout = folder.number("resid_pdrop", 0.1)
@@ -97,43 +91,35 @@ def _hugging_face(
         activation=folder.one_of("activation_function", ACTIVATIONS, "gelu_new"),
         epsilon=folder.number("layer_norm_epsilon", 1e-5),
     )
-    is_tied = bool(folder.entry("tie_word_embeddings", True))
-    config["tie_embeddings"] = is_tied
-    words = (size.vocabulary, size.dim)
+    config["tie_embeddings"] = bool(folder.entry("tie_word_embeddings", True))
+    words, positions = (size.vocabulary, size.dim), (size.positions, size.dim)
     recipes = {
         "token_embedding/embeddings": Recipe({"wte.weight": words}),
         "token_embedding_position/embedding/embeddings": Recipe(
-            {"wpe.weight": (size.positions, size.dim)}
+            {"wpe.weight": positions}
         ),
-        **norm("final_norm", "ln_f", size.dim),
+        **CONV1D.norm("final_norm", "ln_f", size.dim),
     }
-    if not is_tied:
+    if not config["tie_embeddings"]:
         recipes["token_embedding/reverse_embeddings"] = Recipe(
-            {"lm_head.weight": words}, lambda values: values.T
+            {HEAD: words}, lambda values: values.T
         )
     for n in range(size.layers):
-        recipes |= _block(f"block_{n}", f"h.{n}", size)
-    return config, recipes, is_tied
+        recipes |= _block(f"block_{n}", f"h.{n}.", size)
+    return config, recipes
 
 
 def _block(ours: str, stored: str, size: Sizes) -> dict[str, Recipe]:
-    """Returns the recipes of a block, whose kernels are stored as (inputs, outputs)."""
-    attention, dim = f"{ours}/self_attention", size.dim
-    recipes = {
-        **norm(f"{ours}/self_attention_norm", f"{stored}.ln_1", dim),
-        **norm(f"{ours}/feedforward_norm", f"{stored}.ln_2", dim),
-        **output_of_heads(
-            f"{attention}/attention_output", f"{stored}.attn.c_proj", size
-        ),
-        **dense(f"{ours}/feedforward_in", f"{stored}.mlp.c_fc", (dim, size.inside)),
-        **dense(f"{ours}/feedforward_out", f"{stored}.mlp.c_proj", (size.inside, dim)),
-    }
+    """Returns the recipes of a block, with three projections stored side by side."""
+    recipes = CONV1D.block(ours, stored, BLOCK, size)
     for n, name in enumerate(("query", "key", "value")):
-        for part, shape in (("kernel", size.split), ("bias", size.split[1:])):
-            kind = "weight" if part == "kernel" else "bias"
-            whole = (*shape[:-2], 3 * dim)  # the three projections side by side
-            recipes[f"{attention}/{name}/{part}"] = Recipe(
-                {f"{stored}.attn.c_attn.{kind}": whole}, _third(n, shape)
+        for part, kind, inputs in (
+            ("kernel", "weight", (size.dim,)),
+            ("bias", "bias", ()),
+        ):
+            recipes[f"{ours}/self_attention/{name}/{part}"] = Recipe(
+                {f"{stored}attn.c_attn.{kind}": (*inputs, 3 * size.dim)},
+                _third(n, (*inputs, *size.split[1:])),
             )
     return recipes
 

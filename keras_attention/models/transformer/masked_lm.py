@@ -14,7 +14,6 @@ from keras import ops
 from keras_attention.layers.base.checked import check_ids
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.transformer.block import norm_like
-from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.strings import FillsBlanks
 from keras_attention.models.base.weight_folder import Path
@@ -124,23 +123,7 @@ class MaskedLM(FillsBlanks, ConfiguredModel):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        check_sizes(
-            vocabulary_size=vocabulary_size,
-            num_layers=num_layers,
-            dim=dim,
-            max_length=max_length,
-        )
-        architecture = Architecture(
-            dim,
-            num_heads,
-            intermediate_dim,
-            dropout,
-            position,
-            block,
-            attention,
-            dtype=dtype,
-            **BLOCK,
-        )
+        architecture = Architecture(locals(), **BLOCK)
         num_heads = architecture.num_heads
         blocks = [architecture.encoder(f"block_{n}") for n in range(num_layers)]
         norm = partial(norm_like, blocks[0])

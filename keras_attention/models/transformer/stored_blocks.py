@@ -5,9 +5,9 @@ Shapes: D model width, H heads, E width of a head, F width inside the MLP.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
-from keras_attention.models.base.stored_tensors import Array
 from keras_attention.models.base.weight_folder import Recipe, WeightFolder
 from keras_attention.ops.activations import gelu_approximate
 
@@ -27,12 +27,16 @@ ACTIVATIONS = {
     "gelu_pytorch_tanh": gelu_approximate,
     "relu": "relu",
 }
-# Our sublayers, by their names in the blocks of KerasHub.
-HUB_ATTENTION = {
-    "query_dense": "query",
-    "key_dense": "key",
-    "value_dense": "value",
-    "output_dense": "attention_output",
+# The sublayers of a block of KerasHub, by the names of ours.
+HUB_BLOCK = {
+    "self_attention/query": "_self_attention_layer/query_dense",
+    "self_attention/key": "_self_attention_layer/key_dense",
+    "self_attention/value": "_self_attention_layer/value_dense",
+    "self_attention/attention_output": "_self_attention_layer/output_dense",
+    "feedforward_in": "_feedforward_intermediate_dense",
+    "feedforward_out": "_feedforward_output_dense",
+    "self_attention_norm": "_self_attention_layer_norm",
+    "feedforward_norm": "_feedforward_layer_norm",
 }
 
 
@@ -55,14 +59,8 @@ class Sizes(NamedTuple):
 def sizes(folder: WeightFolder, names: tuple[str, ...]) -> Sizes:
     """Reads the sizes of a model from the config of a folder.
 
-    Args:
-        folder: the folder.
-        names: the names of the entries, in the order of `Sizes`. The width inside the
-            MLP defaults to 4 D.
-
-    Raises:
-        ValueError: if an entry is missing or no integer of at least 1, or the heads do
-            not divide D.
+    `names` are the entries in the order of `Sizes`; the width inside the MLP defaults
+    to 4 D. A missing or unfit entry raises a ValueError.
     """
     dim = folder.size(names[2])
     default = {names[4]: 4 * dim}
@@ -75,14 +73,7 @@ def sizes(folder: WeightFolder, names: tuple[str, ...]) -> Sizes:
 def arguments(
     size: Sizes, dropout: float, attention_dropout: float, **block: Any
 ) -> dict[str, Any]:
-    """Returns the arguments of a model.
-
-    Args:
-        size: the sizes of the model.
-        dropout: the dropout rate of the embeddings and of the sublayers' outputs.
-        attention_dropout: the dropout rate of the attention weights.
-        **block: further arguments of the blocks, in place of GELU by tanh.
-    """
+    """Returns the arguments of a model; `block` has those that replace the defaults."""
     return {
         "vocabulary_size": size.vocabulary,
         "num_layers": size.layers,
@@ -99,98 +90,72 @@ def arguments(
     }
 
 
-def dense(
-    ours: str, stored: str, shape: tuple[int, ...], transposed: bool = False
-) -> dict[str, Recipe]:
-    """Returns the recipes of a kernel and a bias that differ at most in their layout.
+class Layout(NamedTuple):
+    """How files store the two weights of a layer."""
 
-    Args:
-        ours: the path of our layer.
-        stored: the name of the stored layer.
-        shape: (inputs, outputs).
-        transposed: whether the kernel is stored as (outputs, inputs), as in torch.
-    """
-    stored_shape = shape[::-1] if transposed else shape
-    turn = (lambda w: w.T) if transposed else (lambda w: w)
-    return {
-        f"{ours}/kernel": Recipe({f"{stored}.weight": stored_shape}, turn),
-        f"{ours}/bias": Recipe({f"{stored}.bias": shape[1:]}),
-    }
+    names: tuple[str, str]  # of the kernel and the bias, behind the name of the layer
+    is_flat: bool = False  # whether kernels are matrices, and biases vectors
+    is_transposed: bool = False  # whether kernels have the outputs first, as in torch
 
+    def dense(
+        self, ours: str, stored: str, shape: tuple[int, ...], inputs: int = 1
+    ) -> dict[str, Recipe]:
+        """Returns the recipes of a kernel and a bias.
 
-def norm(ours: str, stored: str, dim: int) -> dict[str, Recipe]:
-    """Returns the recipes of a normalization."""
-    return {
-        f"{ours}/gamma": Recipe({f"{stored}.weight": (dim,)}),
-        f"{ours}/beta": Recipe({f"{stored}.bias": (dim,)}),
-    }
+        `shape` is that of our kernel, whose first axes are the `inputs`.
+        """
+        kernel, bias = shape, shape[inputs:]
+        if self.is_flat:
+            kernel, bias = (
+                (math.prod(shape[:inputs]), math.prod(bias)),
+                (math.prod(bias),),
+            )
+        turned = self.is_transposed
+        return {
+            f"{ours}/kernel": Recipe(
+                {stored + self.names[0]: kernel[::-1] if turned else kernel},
+                lambda w: (w.T if turned else w).reshape(shape),
+            ),
+            f"{ours}/bias": Recipe(
+                {stored + self.names[1]: bias}, lambda b: b.reshape(shape[inputs:])
+            ),
+        }
 
+    def norm(self, ours: str, stored: str, dim: int) -> dict[str, Recipe]:
+        """Returns the recipes of a normalization."""
+        gamma, beta = (Recipe({stored + name: (dim,)}) for name in self.names)
+        return {f"{ours}/gamma": gamma, f"{ours}/beta": beta}
 
-def output_of_heads(
-    ours: str, stored: str, size: Sizes, transposed: bool = False
-) -> dict[str, Recipe]:
-    """Returns the recipes of the projection of all heads to the width of the model."""
-    dim, heads, width = size.split
-
-    def kernel(values: Array) -> Array:
-        values = values.T if transposed else values
-        return values.reshape(heads, width, dim)
-
-    return {
-        f"{ours}/kernel": Recipe({f"{stored}.weight": (dim, dim)}, kernel),
-        f"{ours}/bias": Recipe({f"{stored}.bias": (dim,)}),
-    }
-
-
-def hub_pair(ours: str, stored: str, *shapes: tuple[int, ...]) -> dict[str, Recipe]:
-    """Returns the recipes of a layer of KerasHub with two weights, such as a Dense.
-
-    Args:
-        ours: the path of our layer with the names of its weights: "norm/gamma+beta".
-        stored: the path of the stored layer.
-        *shapes: the shapes of the two weights.
-    """
-    layer, names = ours.rsplit("/", 1)
-    return {
-        f"{layer}/{name}": Recipe({f"{stored}/vars/{n}": shapes[n]})
-        for n, name in enumerate(names.split("+"))
-    }
-
-
-def hub_norm(ours: str, stored: str, dim: int) -> dict[str, Recipe]:
-    """Returns the recipes of a normalization of KerasHub."""
-    return hub_pair(f"{ours}/gamma+beta", stored, (dim,), (dim,))
+    def block(
+        self, ours: str, stored: str, sublayers: dict[str, str], size: Sizes
+    ) -> dict[str, Recipe]:
+        """Returns the recipes of a block, by the names of its stored sublayers."""
+        dim, heads, width = size.split
+        recipes: dict[str, Recipe] = {}
+        for name, theirs in sublayers.items():
+            path, layer = f"{ours}/{name}", stored + theirs
+            if name.endswith("norm"):
+                recipes |= self.norm(path, layer, dim)
+            elif name.endswith("attention_output"):
+                recipes |= self.dense(path, layer, (heads, width, dim), inputs=2)
+            elif name.startswith("feedforward"):
+                shape = (dim, size.inside)
+                turned = name == "feedforward_out"
+                recipes |= self.dense(path, layer, shape[::-1] if turned else shape)
+            else:
+                recipes |= self.dense(path, layer, size.split)
+        return recipes
 
 
-def hub_dense(ours: str, stored: str, shape: tuple[int, int]) -> dict[str, Recipe]:
-    """Returns the recipes of a Dense layer of KerasHub, of shape (inputs, outputs)."""
-    return hub_pair(f"{ours}/kernel+bias", stored, shape, shape[1:])
+TORCH = Layout((".weight", ".bias"), is_flat=True, is_transposed=True)
+CONV1D = Layout((".weight", ".bias"), is_flat=True)  # of Hugging Face's GPT-2
+HUB = Layout(("/vars/0", "/vars/1"))
 
 
 def hub_blocks(stored: str, size: Sizes) -> dict[str, Recipe]:
-    """Returns the recipes of all blocks of a model of KerasHub.
-
-    Args:
-        stored: the name of the first stored block, such as "transformer_decoder".
-        size: the sizes of the model.
-    """
-    dim, heads, width = size.split
+    """Returns the recipes of all blocks of KerasHub; `stored` names the first one."""
     recipes: dict[str, Recipe] = {}
     for n in range(size.layers):
-        block, hub = f"block_{n}", f"layers/{stored}" + (f"_{n}" if n else "")
-        attention = f"{hub}/_self_attention_layer"
-        for theirs, ours in HUB_ATTENTION.items():
-            shapes: tuple = ((dim, heads, width), (heads, width))
-            if ours == "attention_output":
-                shapes = ((heads, width, dim), (dim,))
-            path = f"{block}/self_attention/{ours}/kernel+bias"
-            recipes |= hub_pair(path, f"{attention}/{theirs}", *shapes)
-        first, second = f"{hub}/_feedforward_intermediate_dense", (dim, size.inside)
-        recipes |= hub_dense(f"{block}/feedforward_in", first, second)
-        last = f"{hub}/_feedforward_output_dense"
-        recipes |= hub_dense(f"{block}/feedforward_out", last, second[::-1])
-        for name in ("self_attention", "feedforward"):
-            recipes |= hub_norm(
-                f"{block}/{name}_norm", f"{hub}/_{name}_layer_norm", dim
-            )
+        hub = f"layers/{stored}" + (f"_{n}/" if n else "/")
+        recipes |= HUB.block(f"block_{n}", hub, HUB_BLOCK, size)
     return recipes

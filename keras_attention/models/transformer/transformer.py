@@ -13,45 +13,26 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention import samplers
 from keras_attention.layers.base.serialization import export
-from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
-from keras_attention.models.base.exported_generation import ExportsTargets
-from keras_attention.models.base.generation import Generator, as_tokens, named_input
+from keras_attention.models.base.generating_models import GeneratesTargets
+from keras_attention.models.base.generation import Generator, as_tokens
 from keras_attention.models.base.strings import Translates
 from keras_attention.models.transformer.architecture import Architecture
 from keras_attention.models.transformer.backbone import Backbone
 from keras_attention.ops.sequence import decoding
 
 Tensor = Any
-SIZES: dict[str, dict[str, Any]] = {
-    "base": {
-        "num_layers": 6,
-        "dim": 512,
-        "num_heads": 8,
-        "intermediate_dim": 2048,
-        "dropout": 0.1,
-    },
-    "big": {
-        "num_layers": 6,
-        "dim": 1024,
-        "num_heads": 16,
-        "intermediate_dim": 4096,
-        "dropout": 0.3,
-    },
-    "tiny": {
-        "num_layers": 4,
-        "dim": 128,
-        "num_heads": 4,
-        "intermediate_dim": 256,
-        "dropout": 0.3,
-    },
+SETTINGS = ("num_layers", "dim", "num_heads", "intermediate_dim", "dropout")
+SIZES = {
+    "base": (6, 512, 8, 2048, 0.1),
+    "big": (6, 1024, 16, 4096, 0.3),
+    "tiny": (4, 128, 4, 256, 0.3),
 }
 
 
 @export
-class Transformer(Translates, ExportsTargets, ConfiguredModel):
+class Transformer(Translates, GeneratesTargets, ConfiguredModel):
     """An encoder that reads a sequence and a decoder that generates another sequence.
 
         x  = dropout(√D E_x[source] + p)
@@ -152,24 +133,8 @@ class Transformer(Translates, ExportsTargets, ConfiguredModel):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        check_sizes(
-            source_vocabulary_size=source_vocabulary_size,
-            target_vocabulary_size=target_vocabulary_size,
-            num_layers=num_layers,
-            dim=dim,
-        )
+        architecture = Architecture(locals())
         check_tie(tie_embeddings, source_vocabulary_size, target_vocabulary_size)
-        architecture = Architecture(
-            dim,
-            num_heads,
-            intermediate_dim,
-            dropout,
-            position,
-            block,
-            attention,
-            cross_attention,
-            dtype,
-        )
         num_heads = architecture.num_heads
         layers = range(num_layers)
         encoder_blocks = [architecture.encoder(f"encoder_block_{n}") for n in layers]
@@ -229,7 +194,7 @@ class Transformer(Translates, ExportsTargets, ConfiguredModel):
             raise ValueError(
                 f"`size` must be one of {list(SIZES)}. Received: size={size!r}"
             )
-        settings = {**SIZES[size], **arguments}
+        settings: dict[str, Any] = {**dict(zip(SETTINGS, SIZES[size])), **arguments}
         if arguments.get("attention") is not None:
             settings["num_heads"] = arguments.get("num_heads")
         return cls(source_vocabulary_size, target_vocabulary_size, **settings)
@@ -259,58 +224,11 @@ class Transformer(Translates, ExportsTargets, ConfiguredModel):
     def next(
         self, prompt: Tensor, cache: list, index: Any, static: list
     ) -> tuple[Tensor, Tensor, list]:
-        """Returns the logits of the token at `index`, given the token before it.
-
-        This is KerasHub's protocol; see `keras_attention.samplers`.
-
-        Args:
-            prompt: (B, T).
-            cache: the cache returned by `begin` or by the previous call.
-            index: the position, at least 1.
-            static: the read-only arguments returned by `begin`.
-
-        Returns:
-            Logits (B, V), the output of the decoder (B, D), and the cache.
-        """
         token = decoding.read(prompt, index - 1)  # (B,)
         hidden, cache = self._decoder.step(token, index - 1, cache, index - 1, static)
         return self._decoder.logits(hidden), hidden, cache
 
-    def generate(
-        self,
-        inputs: Any,
-        max_length: int = 64,
-        sampler: Any = "greedy",
-        start_token_id: int = 2,
-        stop_token_ids: Any = 3,
-        seed: int | None = None,
-    ) -> np.ndarray:
-        """Generates a target for each source.
-
-        The keys and values of the generated tokens are cached; those of the source are
-        projected once. The program is compiled once per batch size and bucket of
-        lengths; see `keras_attention.ops.sequence.decoding.bucket`.
-
-        Args:
-            inputs: {"source": (B, S)}, or only the array: integers.
-            max_length: the maximum number of tokens to generate.
-            sampler: "greedy", "beam", "random", "top_k", "top_p", or a sampler of
-                `keras_attention.samplers` or of KerasHub. A beam search cannot use a
-                coverage penalty, because each layer has separate heads.
-            start_token_id: the token before the first generated token.
-            stop_token_ids: the token or tokens that end a target; None for no stop
-                token.
-            seed: the seed of a random sampler.
-
-        Returns:
-            int32 (B, max_length), without the start token, 0 after a stop token.
-
-        Raises:
-            ValueError: for sources that are not integers (B, S); tokens outside their
-                vocabulary; a `max_length` below 1; a source or target longer than the
-                learned positions; or an `attention` that cannot run step by step.
-        """
-        source = named_input("source", inputs)
+    def _source(self, source: Any, max_length: int) -> np.ndarray:
         source = as_tokens("source", source, self.source_vocabulary_size)
         positions = self._generator.positions
         if positions is not None and max(source.shape[1], max_length) > positions:
@@ -319,14 +237,7 @@ class Transformer(Translates, ExportsTargets, ConfiguredModel):
                 f"learned. Received: {source.shape[1]} tokens, "
                 f"max_length={max_length}, {positions} positions"
             )
-        return self._generator(
-            {"source": source},
-            max_length,
-            samplers.get(sampler),
-            start_token_id,
-            stop_token_ids,
-            seed,
-        )
+        return source
 
 
 def check_tie(tie: Any, source_size: int, target_size: int) -> None:

@@ -12,7 +12,6 @@ from keras import ops
 
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.transformer.block import norm_like
-from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.strings import Classifies
 from keras_attention.models.transformer.architecture import Architecture
@@ -116,24 +115,7 @@ class TransformerClassifier(Classifies, ConfiguredModel):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        check_sizes(
-            vocabulary_size=vocabulary_size,
-            num_classes=num_classes,
-            num_layers=num_layers,
-            dim=dim,
-            max_length=max_length,
-        )
-        architecture = Architecture(
-            dim,
-            num_heads,
-            intermediate_dim,
-            dropout,
-            position,
-            block,
-            attention,
-            dtype=dtype,
-            default_heads=4,
-        )
+        architecture = Architecture(locals(), default_heads=4)
         num_heads = architecture.num_heads
         is_sinusoidal = architecture.position == "sinusoidal"
         embedding = architecture.embedding(

@@ -17,8 +17,7 @@ from keras_attention.layers.base.serialization import export
 from keras_attention.layers.transformer import adaptive_halting
 from keras_attention.layers.transformer.attentions import copy_layer
 from keras_attention.layers.transformer.block import Block, norm_like
-from keras_attention.models.base.arguments import check_sizes
-from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
 from keras_attention.models.base.generation import named_input
 from keras_attention.models.base.strings import AnswersQuestions
 from keras_attention.models.transformer.architecture import Architecture
@@ -121,15 +120,17 @@ class UniversalTransformer(AnswersQuestions, ConfiguredModel):
         if isinstance(block, keras.layers.Layer):
             shared = _copy(block, num_heads, intermediate_dim)
         else:
-            architecture = Architecture(
-                dim,
-                num_heads,
-                4 * dim if intermediate_dim is None else intermediate_dim,
-                dropout,
-                block=block,
-                dtype=dtype,
-            )
-            shared = architecture.encoder("block")
+            arguments = {
+                "dim": dim,
+                "num_heads": num_heads,
+                "intermediate_dim": 4 * dim,
+                "dropout": dropout,
+                "block": block,
+                "dtype": dtype,
+            }
+            if intermediate_dim is not None:
+                arguments["intermediate_dim"] = intermediate_dim
+            shared = Architecture(arguments).encoder("block")
         halting = adaptive_halting.get(halting, dtype)
         scales = position != "learned"
         encoder = SentenceEncoder(

@@ -5,9 +5,8 @@ Shapes: B images of H rows, W columns and C channels.
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from keras import ops
@@ -16,9 +15,8 @@ from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.preprocessor import Preprocessor
 from keras_attention.presets.preprocessors.sentences import check_vocabulary, written
+from keras_attention.presets.preprocessors.vocabularies import VOCABULARY
 from keras_attention.text import Vocabulary
-
-VOCABULARY = "vocabulary.txt"
 
 
 @export
@@ -36,6 +34,8 @@ class CaptionPreprocessor(Preprocessor):
         ValueError: a size is below 1, `image_shape` has not three sizes, `low` is not
             below `high`, or `vocabulary` is not of that class.
     """
+
+    _assets = VOCABULARY
 
     def __init__(
         self,
@@ -83,21 +83,6 @@ class CaptionPreprocessor(Preprocessor):
     @property
     def model_sizes(self) -> dict[str, int]:
         return {"target_vocabulary_size": len(self.vocabulary)}
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "image_shape": list(self.image_shape),
-            "max_length": self.max_length,
-            "low": self.low,
-            "high": self.high,
-        }
-
-    def save_assets(self, folder: pathlib.Path) -> None:
-        self.vocabulary.save(folder / VOCABULARY)
-
-    @classmethod
-    def from_assets(cls, folder: pathlib.Path, config: dict[str, Any]) -> Self:
-        return cls(Vocabulary.load(folder / VOCABULARY), **config)
 
     def _batch(self, images: Any) -> tuple[np.ndarray, bool]:
         """Returns images (B, H, W, C), and whether one image was given."""

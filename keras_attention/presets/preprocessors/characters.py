@@ -32,6 +32,8 @@ class CharacterPreprocessor(PairPreprocessor):
         ValueError: a size is below 1, or a vocabulary is not of that kind.
     """
 
+    _level = "character"
+
     def __init__(
         self,
         source_vocabulary: Vocabulary,
@@ -39,18 +41,6 @@ class CharacterPreprocessor(PairPreprocessor):
         source_length: int,
         target_length: int,
     ) -> None:
-        for name, vocabulary in (
-            ("source_vocabulary", source_vocabulary),
-            ("target_vocabulary", target_vocabulary),
-        ):
-            if (
-                not isinstance(vocabulary, Vocabulary)
-                or vocabulary.level != "character"
-            ):
-                raise ValueError(
-                    f"`{name}` must be a `text.Vocabulary` of "
-                    f"characters. Received: {name}={vocabulary!r}"
-                )
         super().__init__(source_vocabulary, target_vocabulary)
         self.source_length = positive("source_length", source_length)
         self.target_length = positive("target_length", target_length)
@@ -106,12 +96,6 @@ class CharacterPreprocessor(PairPreprocessor):
             )
         written = self.decode(tokens)
         return written[0] if isinstance(text, str) else written
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "source_length": self.source_length,
-            "target_length": self.target_length,
-        }
 
     def _tokens(self, name: str, text: str) -> list[int]:
         if not text.strip():

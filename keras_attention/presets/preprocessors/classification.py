@@ -86,10 +86,3 @@ class ClassificationPreprocessor(WordPreprocessor):
     @property
     def model_sizes(self) -> dict[str, int]:
         return {**super().model_sizes, "num_classes": len(self.classes)}
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "classes": list(self.classes),
-            "digits_as_zeros": self.digits_as_zeros,
-        }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import pathlib
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,10 +16,27 @@ from keras_attention.datasets import babi, triples
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.preprocessor import Preprocessor, run
+from keras_attention.presets.preprocessors.sentences import names_of
+from keras_attention.presets.preprocessors.stories import (
+    WORDS_OF_STORIES,
+    check_story_vocabulary,
+)
 from keras_attention.text import EntityLinker, UnknownEntityError
 
-VOCABULARY, RELATIONS = "vocabulary.txt", "relations.json"
 SHARE = 0.2  # of the likeliest answer's probability, which all answers have
+
+
+def _relation(name: str) -> str:
+    return "_".join(name.replace("_", " ").split())
+
+
+def _read_relations(path: pathlib.Path) -> Any:
+    return json.loads(path.read_text("utf-8"))
+
+
+def _write_relations(relations: Sequence[str], path: pathlib.Path) -> None:
+    text = json.dumps(relations, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")
 
 
 @export
@@ -48,6 +65,11 @@ class FactPreprocessor(Preprocessor):
             that class.
     """
 
+    _assets: ClassVar[dict[str, tuple[str, Any, Any]]] = {
+        **WORDS_OF_STORIES,
+        "relations": ("relations.json", _read_relations, _write_relations),
+    }
+
     def __init__(
         self,
         vocabulary: babi.Vocabulary,
@@ -56,12 +78,7 @@ class FactPreprocessor(Preprocessor):
         hops: int,
         question_length: int,
     ) -> None:
-        if not isinstance(vocabulary, babi.Vocabulary):
-            raise ValueError(
-                "`vocabulary` must be a `datasets.babi.Vocabulary`. "
-                f"Received: vocabulary={vocabulary!r}"
-            )
-        self.vocabulary = vocabulary
+        self.vocabulary = check_story_vocabulary(vocabulary)
         self.relations = tuple(_relation(name) for name in relations)
         if not self.relations or len({*self.relations}) < len(self.relations):
             raise ValueError(
@@ -115,9 +132,7 @@ class FactPreprocessor(Preprocessor):
             )
         facts = []
         for i, fact in enumerate(sentences):
-            fields = fact.split("|") if isinstance(fact, str) else fact
-            fields = fields if isinstance(fields, (list, tuple)) else ()
-            names = [name.strip() if isinstance(name, str) else "" for name in fields]
+            names = names_of(fact)
             if len(names) != 3 or not all(names):
                 raise ValueError(
                     f"`sentences[{i}]` must be a fact: a subject, a relation and an "
@@ -144,12 +159,7 @@ class FactPreprocessor(Preprocessor):
         See `datasets.triples.vectorize`.
         """
         vectors = triples.vectorize(
-            questions,
-            knowledge,
-            self.vocabulary,
-            self.memory_size,
-            self.hops,
-            linker,
+            questions, knowledge, self.vocabulary, self.memory_size, self.hops, linker
         )
         keys, words = vectors.inputs["keys"].copy(), vectors.inputs["question"]
         keys[..., 1] = self._numbers(knowledge)[keys[..., 1]]
@@ -178,28 +188,6 @@ class FactPreprocessor(Preprocessor):
             tuple(knowledge.entities[entity] for entity in sorted(row[chosen].tolist()))
             for row, chosen in zip(entities, likely)
         ]
-
-    @property
-    def model_sizes(self) -> dict[str, int]:
-        return {"vocabulary_size": len(self.vocabulary)}
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "memory_size": self.memory_size,
-            "hops": self.hops,
-            "question_length": self.question_length,
-        }
-
-    def save_assets(self, folder: pathlib.Path) -> None:
-        self.vocabulary.save(folder / VOCABULARY)
-        text = json.dumps(self.relations, ensure_ascii=False)
-        (folder / RELATIONS).write_text(text + "\n", encoding="utf-8")
-
-    @classmethod
-    def from_assets(cls, folder: pathlib.Path, config: dict[str, Any]) -> Self:
-        relations = json.loads((folder / RELATIONS).read_text("utf-8"))
-        vocabulary = babi.Vocabulary.load(folder / VOCABULARY)
-        return cls(vocabulary, relations, **config)
 
     def _numbers(self, knowledge: triples.KnowledgeBase) -> np.ndarray:
         """Returns the network's number of each relation of a knowledge base."""
@@ -245,7 +233,3 @@ class FactPreprocessor(Preprocessor):
                 f"Received: {', '.join(map(repr, unknown))}"
             )
         return triples.Question(question)
-
-
-def _relation(name: str) -> str:
-    return "_".join(name.replace("_", " ").split())

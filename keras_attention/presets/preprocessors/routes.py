@@ -5,9 +5,8 @@ Shapes: E edges, S edges of a route, T steps of a sequence.
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from keras_attention.datasets.graphs import encoding, maps
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.preprocessor import Preprocessor, run
+from keras_attention.presets.preprocessors.sentences import names_of
 
 ROUNDING = 16  # T is a multiple of this number, so that few lengths are compiled
 BETWEEN = " | "
@@ -101,16 +101,6 @@ class RoutePreprocessor(Preprocessor):
         places = self.decode(logits[inputs["answer_mask"]], sentences)
         return BETWEEN.join(places)
 
-    def get_config(self) -> dict[str, Any]:
-        return {"max_edges": self.max_edges, "max_length": self.max_length}
-
-    def save_assets(self, folder: pathlib.Path) -> None:
-        """Writes nothing: all names are free."""
-
-    @classmethod
-    def from_assets(cls, folder: pathlib.Path, config: dict[str, Any]) -> Self:
-        return cls(**config)
-
     def _edges(self, sentences: Sequence[Any]) -> list[tuple[str, str, str]]:
         is_list = isinstance(sentences, (list, tuple))
         if not is_list or not sentences:
@@ -121,7 +111,7 @@ class RoutePreprocessor(Preprocessor):
         edges: dict[tuple[str, str, str], None] = {}
         ends: dict[tuple[str, str], str] = {}
         for i, edge in enumerate(sentences):
-            names = _names(edge)
+            names = names_of(edge)
             if len(names) != 3 or not all(names) or names[0] == names[2]:
                 raise ValueError(
                     f"`sentences[{i}]` must be an edge: a place, a line and another "
@@ -146,7 +136,7 @@ class RoutePreprocessor(Preprocessor):
     def _route(
         self, question: Any, places: dict[str, int], lines: dict[str, int]
     ) -> list[str]:
-        names = _names(question)
+        names = names_of(question)
         if len(names) < 2 or not all(names):
             raise ValueError(
                 "`question` must be a place and at least one line with '|' between "
@@ -170,14 +160,6 @@ class RoutePreprocessor(Preprocessor):
                     f"Received: {line!r}"
                 )
         return names
-
-
-def _names(names: Any) -> list[str]:
-    """Returns the names of a text or of a tuple; "" for anything but a name."""
-    if isinstance(names, str):
-        names = names.split("|")
-    fields = names if isinstance(names, (list, tuple)) else ()
-    return [name.strip() if isinstance(name, str) else "" for name in fields]
 
 
 def _labels(

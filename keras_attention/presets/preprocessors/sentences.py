@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 
 from keras_attention import samplers
@@ -58,12 +59,7 @@ def words_of(text: str, vocabulary: Vocabulary) -> list[str]:
 
 
 def text_of(words: Iterable[str], starts: bool = True) -> str:
-    """Joins words and marks to a text, with a capital at the start of each sentence.
-
-    Args:
-        words: words and marks.
-        starts: whether the first word starts a sentence.
-    """
+    """Joins words to a text, with a capital at the start of each sentence."""
     text, glued, quoted = "", True, False
     for word in words:
         closes = word == '"' and quoted
@@ -90,12 +86,7 @@ def cased_vocabulary(
     """Makes a vocabulary that distinguishes capitals, for `words_of`.
 
     The first word of a text counts in the spelling that is more frequent within texts,
-    and in lower case if there is none.
-
-    Args:
-        texts: sentences.
-        max_size: the maximum size, with the special tokens.
-        min_count: the minimum number of occurrences of a word.
+    and in lower case if there is none. `max_size` includes the special tokens.
     """
     rows = [tokenize(text, lowercase=False) for text in texts]
     inner = collections.Counter(word for row in rows for word in row[1:])
@@ -111,22 +102,18 @@ def cased_vocabulary(
     )
 
 
-def check_vocabulary(name: str, vocabulary: Any) -> Vocabulary:
-    """Returns a vocabulary of words; raises a ValueError for anything else."""
-    if not isinstance(vocabulary, Vocabulary) or vocabulary.level != "word":
+def check_vocabulary(name: str, vocabulary: Any, level: str = "word") -> Vocabulary:
+    """Returns a vocabulary of this level; raises a ValueError for anything else."""
+    if not isinstance(vocabulary, Vocabulary) or vocabulary.level != level:
         raise ValueError(
-            f"`{name}` must be a `text.Vocabulary` of words. "
+            f"`{name}` must be a `text.Vocabulary` of {level}s. "
             f"Received: {name}={vocabulary!r}"
         )
     return vocabulary
 
 
 def named(name: str, texts: Any) -> dict[str, str]:
-    """Returns the texts of an argument by name: one string, or a list of strings.
-
-    Raises:
-        ValueError: it is neither, or empty.
-    """
+    """Returns one or several texts by name, or raises a ValueError."""
     if isinstance(texts, str):
         return {name: texts}
     is_list = isinstance(texts, Iterable) and not isinstance(texts, (bytes, dict))
@@ -144,12 +131,7 @@ def encode(
 ) -> list[int]:
     """Returns the index of each word of a text.
 
-    Args:
-        name: the name of the text, for messages.
-        text: the text.
-        vocabulary: the vocabulary.
-        max_words: the maximum number of words and marks.
-        blank: what stands for a missing word, and is no unknown one.
+    `name` is for messages; `blank` stands for a missing word, and is no unknown one.
 
     Warns:
         UnknownWordsWarning: the vocabulary lacks words, which become the unknown word.
@@ -185,20 +167,20 @@ def encode(
 
 def pad(rows: Sequence[Sequence[int]]) -> np.ndarray:
     """Pads rows of indices with 0 to an array int32 (B, S)."""
-    table = np.full((len(rows), max(map(len, rows))), PADDING, np.int32)
-    for line, row in zip(table, rows):
-        line[: len(row)] = row
-    return table
+    return keras.utils.pad_sequences(rows, padding="post", value=PADDING)
 
 
 def written(sampler: Any) -> Any:
     """Returns a sampler of this package that writes no special token but the end."""
-    chosen = samplers.get(sampler)
-    if getattr(chosen, "return_all_beams", False):
-        raise ValueError(
-            "`sampler` must return one sequence for each text. "
-            f"Received: a {type(chosen).__name__} with return_all_beams=True"
-        )
+    chosen = samplers.one_sequence(sampler)
     if not isinstance(chosen, samplers.Sampler):
         return chosen
     return samplers.ExcludingSampler(chosen, list(NOT_WRITTEN))
+
+
+def names_of(names: Any) -> list[str]:
+    """Returns the names of a text or a tuple, with "" for anything but a name."""
+    if isinstance(names, str):
+        names = names.split("|")
+    fields = names if isinstance(names, (list, tuple)) else ()
+    return [name.strip() if isinstance(name, str) else "" for name in fields]

@@ -5,9 +5,8 @@ Shapes: M memory slots, L words, V words of the vocabulary.
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +15,22 @@ from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.preprocessor import Preprocessor, run
 
-VOCABULARY = "vocabulary.txt"
 FIRST_WORD = 2  # after padding and the unknown word
+
+
+WORDS_OF_STORIES: dict[str, tuple[str, Any, Any]] = {
+    "vocabulary": ("vocabulary.txt", babi.Vocabulary.load, babi.Vocabulary.save)
+}
+
+
+def check_story_vocabulary(vocabulary: Any) -> babi.Vocabulary:
+    """Returns a vocabulary of stories; raises a ValueError for anything else."""
+    if not isinstance(vocabulary, babi.Vocabulary):
+        raise ValueError(
+            "`vocabulary` must be a `datasets.babi.Vocabulary`. "
+            f"Received: vocabulary={vocabulary!r}"
+        )
+    return vocabulary
 
 
 @export
@@ -38,6 +51,8 @@ class StoryPreprocessor(Preprocessor):
         ValueError: a size is below 1, or `vocabulary` is not of that class.
     """
 
+    _assets = WORDS_OF_STORIES
+
     def __init__(
         self,
         vocabulary: babi.Vocabulary,
@@ -45,12 +60,7 @@ class StoryPreprocessor(Preprocessor):
         sentence_length: int,
         phrases: Sequence[Sequence[str]] = (),
     ) -> None:
-        if not isinstance(vocabulary, babi.Vocabulary):
-            raise ValueError(
-                "`vocabulary` must be a `datasets.babi.Vocabulary`. "
-                f"Received: vocabulary={vocabulary!r}"
-            )
-        self.vocabulary = vocabulary
+        self.vocabulary = check_story_vocabulary(vocabulary)
         self.memory_size = positive("memory_size", memory_size)
         self.sentence_length = positive("sentence_length", sentence_length)
         self.phrases = tuple(tuple(phrase) for phrase in phrases)
@@ -81,24 +91,6 @@ class StoryPreprocessor(Preprocessor):
         scores = outputs[0]  # (V,)
         best = FIRST_WORD + int(scores[FIRST_WORD : len(self.vocabulary)].argmax())
         return self.vocabulary.words[best]
-
-    @property
-    def model_sizes(self) -> dict[str, int]:
-        return {"vocabulary_size": len(self.vocabulary)}
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "memory_size": self.memory_size,
-            "sentence_length": self.sentence_length,
-            "phrases": [list(phrase) for phrase in self.phrases],
-        }
-
-    def save_assets(self, folder: pathlib.Path) -> None:
-        self.vocabulary.save(folder / VOCABULARY)
-
-    @classmethod
-    def from_assets(cls, folder: pathlib.Path, config: dict[str, Any]) -> Self:
-        return cls(babi.Vocabulary.load(folder / VOCABULARY), **config)
 
     def _example(self, sentences: Sequence[str], question: str) -> babi.Example:
         if isinstance(sentences, str) or not len(sentences):

@@ -41,11 +41,7 @@ class TranslationPreprocessor(PairPreprocessor):
         target_vocabulary: Vocabulary,
         max_words: int,
     ) -> None:
-        check = sentences.check_vocabulary
-        super().__init__(
-            check("source_vocabulary", source_vocabulary),
-            check("target_vocabulary", target_vocabulary),
-        )
+        super().__init__(source_vocabulary, target_vocabulary)
         self.max_words = positive("max_words", max_words)
 
     def encode(self, text: str | Sequence[str]) -> dict[str, np.ndarray]:
@@ -84,6 +80,3 @@ class TranslationPreprocessor(PairPreprocessor):
         )
         translations = [sentences.text_of(target.decode(row).split()) for row in tokens]
         return translations[0] if isinstance(text, str) else translations
-
-    def get_config(self) -> dict[str, Any]:
-        return {"max_words": self.max_words}

@@ -136,11 +136,7 @@ class NameIndex:
     @functools.cached_property
     def _by_length(self) -> dict[int, list[str]]:
         """The words of three letters and more, by length."""
-        by_length: dict[int, list[str]] = {}
-        for word in self._parts[0]:
-            if len(word) > 2:
-                by_length.setdefault(len(word), []).append(word)
-        return by_length
+        return _lengths(word for word in self._parts[0] if len(word) > 2)
 
     def corrections(self, key: str) -> list[tuple[str, int]]:
         """Returns the words of names near a word, with their distances, nearest first.
@@ -187,10 +183,7 @@ class NameIndex:
 
     @functools.cached_property
     def _loose_by_length(self) -> dict[int, list[str]]:
-        by_length: dict[int, list[str]] = {}
-        for key in self.loose:
-            by_length.setdefault(len(key), []).append(key)
-        return by_length
+        return _lengths(self.loose)
 
     def nearest(self, words: Sequence[Word], count: int = 5) -> list[str]:
         """Returns the entities with names like these words, nearest first."""
@@ -216,6 +209,13 @@ class NameIndex:
         inside = sorted((k for k in spans if k in self.loose), key=len, reverse=True)
         names = [s.entity for k in (*inside[:2], *near) for s in self.loose[k]]
         return [*dict.fromkeys(names)][:count]
+
+
+def _lengths(keys: Iterable[str]) -> dict[int, list[str]]:
+    by_length: dict[int, list[str]] = {}
+    for key in keys:
+        by_length.setdefault(len(key), []).append(key)
+    return by_length
 
 
 def closest(spellings: Iterable[Spelling], text: str, start: int) -> list[Spelling]:

@@ -9,19 +9,20 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import numpy as np
 
+from keras_attention import samplers
 from keras_attention.kernels import Rules
-from keras_attention.models.base.exported_generation import in_graph
+from keras_attention.models.base.generating_models import in_graph
 from keras_attention.text.tensorflow_text.packages import require
-from keras_attention.text.tensorflow_text.subwords import PADDING, START, Subwords
+from keras_attention.text.tensorflow_text.subwords import Subwords
 from keras_attention.text.tensorflow_text.translator import (
     check_exporting,
     known,
-    of_one,
     tf_tokenizer,
+    write_archive,
 )
+from keras_attention.text.vocabulary import PADDING, START
 
 Tensor = Any
 
@@ -43,7 +44,7 @@ def complete(
         model: a `keras_attention.models.CausalLM` or `WordRNN`.
         vocabulary: a `Subwords`, or a vocabulary of words or characters.
         texts: B strings.
-        sampler: see `CausalLM.generate`.
+        sampler: see `generate` of the model.
         max_length: the maximum number of tokens to add.
         seed: the seed of a random sampler.
 
@@ -65,7 +66,7 @@ def complete(
         raise ValueError(
             f"`texts` must be several texts, not one. Received: texts={texts!r}"
         )
-    sampler = known(of_one(sampler), vocabulary)
+    sampler = known(samplers.one_sequence(sampler), vocabulary)
     _check_size(model, vocabulary)
     rows = [list(vocabulary.encode(text)) for text in texts]
     prompts = [row for row in rows if row]
@@ -115,7 +116,7 @@ def export_completer(
     from keras_attention.kernels.saved_model.checks import checked
 
     continuation = model._continuation
-    chosen = known(in_graph(of_one(sampler)), vocabulary)
+    chosen = known(in_graph(samplers.one_sequence(sampler)), vocabulary)
     write = continuation.graph(chosen, max_length, vocabulary.end_token_id)
     rules = Rules(positions=continuation.rules(max_length).positions)
     pieces = tf_tokenizer(vocabulary, "text")
@@ -132,12 +133,7 @@ def export_completer(
         written = pieces.detokenize(tf.concat([tokens, write(tokens)], axis=1))
         return tf.where(is_empty, "", written)
 
-    archive = keras.export.ExportArchive()
-    archive.track(pieces)
-    archive.add_endpoint(
-        "serve", serve, [tf.TensorSpec((None,), tf.string, name="texts")]
-    )
-    archive.write_out(os.fspath(path), verbose=False)
+    write_archive(path, serve, pieces)
 
 
 def _check_size(model: Any, vocabulary: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from keras_attention.layers.base.arguments import positive
 from keras_attention.text.tensorflow_text.packages import require
-from keras_attention.text.tensorflow_text.subwords import END
+from keras_attention.text.vocabulary import END
 
 Tensor = Any
 

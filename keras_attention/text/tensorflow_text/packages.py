@@ -5,17 +5,7 @@ from typing import Any
 
 
 def require(name: str) -> Any:
-    """Imports a package of the extra `text`, or raises an error that names the extra.
-
-    Args:
-        name: the name of the module, such as "tensorflow_text".
-
-    Returns:
-        The module.
-
-    Raises:
-        ImportError: the package is not installed; the message names the extra.
-    """
+    """Imports a package of the extra `text`; an error names the extra."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -10,11 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from keras_attention.text.tensorflow_text.packages import require
+from keras_attention.text.vocabulary import (
+    END,
+    PADDING,
+    START,
+    UNKNOWN,
+    SpecialTokens,
+    written,
+)
 
-PADDING, UNKNOWN, START, END = range(4)
 
-
-class Subwords:
+class Subwords(SpecialTokens):
     """A subword vocabulary for input and output sequences.
 
     It implements the vocabulary interface of
@@ -138,16 +144,6 @@ class Subwords:
         """The index of a character without a piece: 1."""
         return UNKNOWN
 
-    @property
-    def start_token_id(self) -> int:
-        """The index that begins a target sequence: 2."""
-        return START
-
-    @property
-    def end_token_id(self) -> int:
-        """The index that ends a sequence: 3."""
-        return END
-
     def __len__(self) -> int:
         return int(self.tokenizer.vocabulary_size())
 
@@ -193,16 +189,7 @@ class Subwords:
         Raises:
             ValueError: an index below 0 or not below `len(self)`.
         """
-        pieces, size = [], len(self)
-        for index in map(int, indices):
-            if not 0 <= index < size:
-                raise ValueError(
-                    f"`indices` must be at least 0 and below {size}. Received: {index}"
-                )
-            if index == END:
-                break
-            if index not in (PADDING, START):
-                pieces.append(index)
+        pieces = written(indices, len(self))
         if not pieces:
             return ""
         text = self.tokenizer.detokenize([pieces])[0]

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
-import numpy as np
 
 from keras_attention import samplers
 from keras_attention.kernels import Rules
 from keras_attention.layers.base.arguments import positive
-from keras_attention.models.base.exported_generation import in_graph
+from keras_attention.models.base.generating_models import in_graph
 from keras_attention.models.base.generation import Generator
 from keras_attention.text.tensorflow_text.packages import require
-from keras_attention.text.tensorflow_text.subwords import PADDING, Subwords
+from keras_attention.text.tensorflow_text.subwords import Subwords
+from keras_attention.text.vocabulary import PADDING
 
 Tensor = Any
 
@@ -46,7 +46,7 @@ def translate(
         source_vocabulary: a `Subwords`, or a vocabulary of words or characters.
         target_vocabulary: such a vocabulary for the target.
         texts: B strings.
-        sampler: see `Seq2Seq.generate`.
+        sampler: see `generate` of the model.
         max_length: the maximum number of target tokens.
         seed: the seed of a random sampler.
 
@@ -67,16 +67,13 @@ def translate(
         raise ValueError(
             f"`texts` must be several texts, not one. Received: texts={texts!r}"
         )
-    sampler = known(of_one(sampler), target_vocabulary)
+    sampler = known(samplers.one_sequence(sampler), target_vocabulary)
     _check_sizes(model, source_vocabulary, target_vocabulary)
     rows = [source_vocabulary.encode(text) for text in texts]
     nonempty = [row for row in rows if len(row)]
     if not nonempty:
         return [""] * len(rows)
-    longest = max(map(len, nonempty))
-    source = np.full((len(nonempty), longest), PADDING, "int32")  # (B, S)
-    for line, row in zip(source, nonempty):
-        line[: len(row)] = row
+    source = keras.utils.pad_sequences(nonempty, padding="post")  # int32 (B, S)
     tokens = model.generate(
         {"source": source},
         max_length=max_length,
@@ -150,7 +147,7 @@ def export_translator(
 
     pieces = tf_tokenizer(source_vocabulary, "source")
     words = tf_tokenizer(target_vocabulary, "target")
-    sampler = known(in_graph(of_one(sampler)), target_vocabulary)
+    sampler = known(in_graph(samplers.one_sequence(sampler)), target_vocabulary)
     start, end = target_vocabulary.start_token_id, target_vocabulary.end_token_id
     generator = getattr(model, "_generator", None) or Generator(
         model, {"source": model.source_vocabulary_size}
@@ -169,12 +166,16 @@ def export_translator(
         written = words.detokenize(write(source))  # (B,)
         return tf.where(rows.row_lengths() > 0, written, "")
 
-    archive = keras.export.ExportArchive()
-    archive.track(pieces)
-    archive.track(words)
-    archive.add_endpoint(
-        "serve", serve, [tf.TensorSpec((None,), tf.string, name="texts")]
-    )
+    write_archive(path, serve, pieces, words)
+
+
+def write_archive(path: Any, serve: Callable, *tokenizers: Any) -> None:
+    """Writes a SavedModel with the endpoint `serve`, from strings to strings."""
+    tf, archive = require("tensorflow"), keras.export.ExportArchive()
+    for tokenizer in tokenizers:
+        archive.track(tokenizer)
+    texts = tf.TensorSpec((None,), tf.string, name="texts")
+    archive.add_endpoint("serve", serve, [texts])
     archive.write_out(os.fspath(path), verbose=False)
 
 
@@ -193,9 +194,7 @@ def tf_tokenizer(vocabulary: Subwords, side: str) -> Any:
 def check_exporting(function: str, **vocabularies: Any) -> None:
     """Raises a ValueError unless the backend and the vocabularies can be exported.
 
-    Args:
-        function: the name of the exporting function, for the message.
-        **vocabularies: the vocabularies by the names of the arguments.
+    `function` names the exporting function; `vocabularies` are by argument.
     """
     if keras.config.backend() != "tensorflow":
         raise ValueError(
@@ -210,17 +209,6 @@ def check_exporting(function: str, **vocabularies: Any) -> None:
                 f"`{name}` must be a `keras_attention.text.Subwords`, which TensorFlow "
                 f"Text can run in a graph. Received: {name}={vocabulary!r}"
             )
-
-
-def of_one(sampler: Any) -> Any:
-    """Returns the sampler, or raises a ValueError if it returns all beams of a row."""
-    chosen = samplers.get(sampler)
-    if getattr(chosen, "return_all_beams", False):
-        raise ValueError(
-            "`sampler` must return one sequence for each text. "
-            f"Received: a {type(chosen).__name__} with return_all_beams=True"
-        )
-    return chosen
 
 
 def known(sampler: Any, vocabulary: Any) -> Any:

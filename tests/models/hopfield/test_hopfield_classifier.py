@@ -10,7 +10,7 @@ from gradients import to_numpy
 import keras_attention
 from keras_attention import models
 from keras_attention.datasets import bags
-from keras_attention.models.hopfield.instance_dropout import InstanceDropout
+from keras_attention.models.hopfield.hopfield_classifier import InstanceDropout
 
 F, D, SIZES = 5, 8, {"dims": (11, 8), "num_heads": 2, "key_dim": 3}
 B, S = 3, 7
