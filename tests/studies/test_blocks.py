@@ -9,11 +9,11 @@ from gradients import gradient
 
 from keras_attention.datasets import blocks
 from keras_attention.datasets.blocks.puzzles import fact_of, numbered_by_place
-from keras_attention.visualization import plot_puzzle
 from studies import command_line
 from studies.blocks import (
     agent,
     command,
+    drawing,
     picture,
     ppo,
     rollouts,
@@ -337,7 +337,7 @@ def test_the_picture_of_a_played_puzzle(monkeypatch):
     monkeypatch.setattr(picture, "KIND", kind)
     found = picture.picture(agent.agent("dnc", NETWORK, 0), True, seed=1)
     json.dumps(found)
-    figure = plot_puzzle(*found["arguments"], **found["more"])
+    figure = drawing.plot_puzzle(*found["arguments"], **found["more"])
     puzzle = blocks.draw_puzzles(1, **kind, split="test", seed=1)[0]
     shown = {text.get_text() for text in figure.texts}
     for letter, goal in puzzle.goals.items():
