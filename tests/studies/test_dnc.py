@@ -19,6 +19,7 @@ from studies.dnc import (
     networks,
     problems,
     report,
+    sequences,
     tasks,
     texts,
     training,
@@ -195,7 +196,7 @@ def test_a_lesson_of_babi_that_hardly_shortens_its_stories_is_none(monkeypatch):
 def test_the_lessons_of_another_task_come_first(monkeypatch):
     plain, other = (stories(monkeypatch, 6, r, first=1) for r in (False, True))
     # Of task 1 the answers are places; of task 6 they are "yes" and "no".
-    words = babi.sequence_vocabulary(
+    words = sequences.sequence_vocabulary(
         example
         for number in (1, 6)
         for part in ("train", "test")

@@ -11,6 +11,7 @@ import numpy as np
 
 from keras_attention.datasets import babi, blocks
 from studies.dnc.problems import PARTS, Arrays, Lesson, Seed, predicted, seed_of
+from studies.dnc.sequences import sequence_vocabulary, sequences
 
 BLANKS = 3  # number of steps between a bAbI question and its answer
 SHORTER = 0.6  # maximum length of a lesson of first questions, relative to stories
@@ -115,13 +116,13 @@ class Stories:
         train = {number: babi.load(number, "train", "10k") for number in numbers}
         test = {number: babi.load(number, "test", "10k") for number in numbers}
         examples = [*train.values(), *test.values()]
-        words = babi.sequence_vocabulary([one for part in examples for one in part])
-        self._test = babi.sequences(test[task], words, blanks=BLANKS)
+        words = sequence_vocabulary([one for part in examples for one in part])
+        self._test = sequences(test[task], words, blanks=BLANKS)
         self._train: dict[int, Arrays] = {}
         self._held: dict[int, Arrays] = {}
         lessons: list[Lesson] = []
         for number in numbers:
-            data = babi.sequences(train[number], words, blanks=BLANKS)
+            data = sequences(train[number], words, blanks=BLANKS)
             order = np.random.default_rng(0).permutation(len(data["lengths"]))
             held, used = np.split(order, [len(order) // 10])
             self._held[number] = {name: array[held] for name, array in data.items()}
@@ -202,7 +203,7 @@ def places(data: Arrays) -> np.ndarray:
 
 
 def up_to(data: Arrays, questions: int | np.ndarray) -> Arrays:
-    """Truncates stories of `datasets.babi.sequences` after `questions` questions.
+    """Truncates stories of `sequences` after `questions` questions.
 
     Args:
         data: N stories.
