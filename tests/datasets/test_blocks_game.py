@@ -5,7 +5,6 @@ import pytest
 
 from keras_attention.datasets import blocks
 from keras_attention.datasets.blocks import boards, distances
-from keras_attention.datasets.blocks.puzzles import numbered_by_place
 
 KIND = {"goals": (1, 3), "blocks": (2, 6), "constraints": (1, 2), "depth": (1, 3)}
 
@@ -98,28 +97,6 @@ def test_wrong_games():
             blocks.Game(blocks.draw_puzzles(1), extra=extra)
     with pytest.raises(ValueError, match=r"`rewards` must be .* Received: rewards={"):
         blocks.Game(blocks.draw_puzzles(1), rewards={"met": 2})
-
-
-def test_another_goal_of_the_same_puzzle():
-    for puzzle in blocks.draw_puzzles(20, **KIND, seed=4):
-        for letter in puzzle.goals:
-            other = blocks.asking(puzzle, letter)
-            assert (other.board, other.goals) == (puzzle.board, puzzle.goals)
-            assert other.asked == letter
-            assert blocks.check_moves([other], [other.moves]).fewest.all()
-        assert blocks.asking(puzzle, puzzle.asked) == puzzle
-    with pytest.raises(ValueError, match=r"`letter` must be one of .*Received"):
-        blocks.asking(puzzle, "?")
-
-
-def test_blocks_numbered_by_place():
-    for puzzle in blocks.draw_puzzles(20, **KIND, seed=6):
-        found = numbered_by_place(puzzle)
-        order = [block for column in found.board for block in column]
-        assert order == sorted(order)
-        assert [*map(len, found.board)] == [*map(len, puzzle.board)]
-        assert blocks.check_moves([found], [puzzle.moves]).fewest.all()
-        assert numbered_by_place(blocks.renamed(puzzle, 1)).board == found.board
 
 
 class TestEnvironment:

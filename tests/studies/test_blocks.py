@@ -8,7 +8,7 @@ import pytest
 from gradients import gradient
 
 from keras_attention.datasets import blocks
-from keras_attention.datasets.blocks.puzzles import fact_of, numbered_by_place
+from keras_attention.datasets.blocks.puzzles import fact_of
 from studies import command_line
 from studies.blocks import (
     agent,
@@ -20,6 +20,7 @@ from studies.blocks import (
     tasks,
     testing,
     training,
+    wording,
 )
 from studies.command_line import UsageError
 from studies.dnc.checkpoints import Checkpoint
@@ -248,7 +249,7 @@ def test_the_table_of_a_test(by_place):
         part = given[20 * n : 20 * (n + 1)]
         assert all(tasks.is_reserved(puzzle, by_place) for puzzle in part)
         assert all(len(puzzle.goals) == row["goals"] for puzzle in part)
-        shown = [numbered_by_place(one) if by_place else one for one in part]
+        shown = [wording.numbered_by_place(one) if by_place else one for one in part]
         facts = [{fact_of(c) for c in one.goals[one.asked]} for one in shown]
         keys = {(one.board, frozenset(its)) for one, its in zip(shown, facts)}
         assert row["distinct"] == len(keys)

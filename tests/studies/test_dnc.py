@@ -12,6 +12,7 @@ from calling import needs_training
 
 from keras_attention.datasets import algorithms, babi, blocks, graphs
 from studies import command_line
+from studies.blocks import wording
 from studies.command_line import UsageError
 from studies.dnc import (
     checkpoints,
@@ -292,7 +293,7 @@ def test_puzzles_in_other_words_are_none_of_the_test():
         told = worlds._retold(puzzle, random)
         assert not blocks.is_of_the_test(told)
         moved += told.board != puzzle.board
-    plain = [blocks.renamed(p, random) for p in blocks.draw_puzzles(100, **kind)]
+    plain = [wording.renamed(p, random) for p in blocks.draw_puzzles(100, **kind)]
     assert any(map(blocks.is_of_the_test, plain))  # so there was something to refuse
     assert moved > 50
 

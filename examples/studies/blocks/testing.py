@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from keras_attention.datasets import blocks
-from keras_attention.datasets.blocks.puzzles import fact_of, numbered_by_place
+from keras_attention.datasets.blocks.puzzles import fact_of
 from studies.blocks.agent import Agent
 from studies.blocks.rollouts import play
 from studies.blocks.tasks import is_reserved
+from studies.blocks.wording import numbered_by_place
 from studies.command_line import UsageError
 
 Player = Callable[[Sequence[blocks.Puzzle]], list[tuple[int, ...]]]

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from keras_attention.datasets import babi, blocks
+from studies.blocks.wording import renamed
 from studies.dnc.problems import PARTS, Arrays, Lesson, Seed, predicted, seed_of
 from studies.dnc.sequences import sequence_vocabulary, sequences
 
@@ -175,7 +176,7 @@ class Stories:
 def _retold(puzzle: blocks.Puzzle, random: np.random.Generator) -> blocks.Puzzle:
     """Renames a training puzzle so that the result is not in the test split."""
     while True:
-        told = blocks.renamed(puzzle, random)
+        told = renamed(puzzle, random)
         if not blocks.is_of_the_test(told):
             return told
 

@@ -19,12 +19,10 @@ from keras_attention.datasets.blocks.boards import MOVES, PASS, RELATIONS, moved
 from keras_attention.datasets.blocks.game import Game, Rewards, Stepped
 from keras_attention.datasets.blocks.puzzles import (
     Puzzle,
-    asking,
     draw_puzzles,
     holds,
     is_of_the_test,
     is_reached,
-    renamed,
 )
 from keras_attention.datasets.blocks.vectors import (
     INPUTS,
@@ -46,7 +44,6 @@ __all__ = [
     "Rewards",
     "Stepped",
     "Verdict",
-    "asking",
     "check_moves",
     "draw_puzzles",
     "holds",
@@ -54,6 +51,5 @@ __all__ = [
     "is_reached",
     "moved",
     "play",
-    "renamed",
     "vectorize",
 ]

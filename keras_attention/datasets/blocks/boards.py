@@ -87,15 +87,6 @@ def moved(board: Board, action: int) -> Board:
     return tuple(columns)
 
 
-def action_name(action: int) -> str:
-    """Returns an action in words, such as "left to right" or "pass"."""
-    if action == PASS:
-        return "pass"
-    names = "left", "middle", "right"
-    start, end = MOVES[action]
-    return f"{names[start]} to {names[end]}"
-
-
 @functools.cache
 def all_boards(blocks: int) -> Boards:
     """Lists the boards with blocks 1 to `blocks`: 60 for three, 7,200 for six."""
