@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from calling import needs_training
 
-from keras_attention.datasets import algorithms, babi, blocks, graphs
+from keras_attention.datasets import algorithms, babi, blocks
 from studies import command_line
 from studies.blocks import wording
 from studies.command_line import UsageError
 from studies.dnc import (
     checkpoints,
     command,
+    curricula,
     networks,
     problems,
     report,
@@ -244,7 +245,7 @@ def test_words_are_exchanged_throughout_a_story_to_train_on(monkeypatch):
 
 
 def test_the_true_path_is_shortest_and_chance_is_told():
-    lessons = graphs.SHORTEST_PATH_SMALL[:2]
+    lessons = curricula.SHORTEST_PATH_SMALL[:2]
     problem = walks.walks("shortest_path", lessons, (2,))()
     data = problem.draw(problem.lessons[1], 32, [0], "test")
 
@@ -261,7 +262,7 @@ def test_the_true_path_is_shortest_and_chance_is_told():
 
 
 def test_a_walk_counts_with_all_its_triples():
-    problem = walks.walks("traversal", graphs.TRAVERSAL, (1, 14))()
+    problem = walks.walks("traversal", curricula.TRAVERSAL, (1, 14))()
     assert list(problem.tests) == ["lesson 1", "lesson 14"]
     data = problem.draw(problem.lessons[1], 16, [0], "test")
     logits = data["targets"].copy()

@@ -22,6 +22,20 @@ _RELATIONS_PER_LENGTH = 100
 _RELATION_LENGTHS = (2, 5)
 
 
+class Lesson(NamedTuple):
+    """The ranges that set the difficulty of a task.
+
+    Attributes:
+        nodes: Number of nodes per graph.
+        degree: Number of edges that leave a node.
+        length: Number of edges of a path or a relation.
+    """
+
+    nodes: tuple[int, int]
+    degree: tuple[int, int]
+    length: tuple[int, int]
+
+
 class _Chosen(NamedTuple):
     """Graphs with a question for each of them."""
 
