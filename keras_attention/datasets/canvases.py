@@ -246,10 +246,7 @@ def _covered(low: np.ndarray, high: np.ndarray, cells: int, pixels: int) -> np.n
 
 
 def _places(
-    random: np.random.Generator,
-    shapes: list[tuple[int, ...]],
-    size: int,
-    relation: str,
+    random: np.random.Generator, shapes: list[tuple[int, ...]], size: int, relation: str
 ) -> list[tuple[int, int]]:
     """Returns the (top, left) corner of each digit, in caption order."""
     if relation == "alone":

@@ -231,8 +231,7 @@ def generate(
 
 
 def vectorize(
-    pairs: Iterable[Sequence[str]],
-    progress: Callable[[int, int], object] | None = None,
+    pairs: Iterable[Sequence[str]], progress: Callable[[int, int], object] | None = None
 ) -> vectors.Vectors:
     """Turns N pairs into arrays of character indices.
 

@@ -43,10 +43,7 @@ _SST2_FILES = {
         "ec192f833a64da08f475488a77b0d0b47db47acd0f458bd18433fc793b569920",
         720_259,
     ),
-    "dev": (
-        "eddea6b39e601dd4e7a672b53cc40fdf6019fa80522f351206c24340ca5d9359",
-        92_057,
-    ),
+    "dev": ("eddea6b39e601dd4e7a672b53cc40fdf6019fa80522f351206c24340ca5d9359", 92_057),
     "test": (
         "831169c7e2e429d6026e1bdbb542f33b636e3e596caad9602ebc953c205928b7",
         188_749,
@@ -79,9 +76,7 @@ class Vectors(NamedTuple):
 
 
 def load(
-    name: str = "sst2",
-    split: str = "train",
-    path: str | os.PathLike[str] | None = None,
+    name: str = "sst2", split: str = "train", path: str | os.PathLike[str] | None = None
 ) -> list[Sentence]:
     """Loads the sentences of SST-2.
 

@@ -14,12 +14,7 @@ vectors.inputs["story"].shape                    # (100, 10, 6)
 ```
 """
 
-from keras_attention.datasets.babi.archive import (
-    TASKS,
-    Example,
-    load,
-    parse,
-)
+from keras_attention.datasets.babi.archive import TASKS, Example, load, parse
 from keras_attention.datasets.babi.exchanges import Exchanges, find_exchanges
 from keras_attention.datasets.babi.joint_exchanges import joint_exchanges
 from keras_attention.datasets.babi.new_words import (

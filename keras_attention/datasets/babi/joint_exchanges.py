@@ -18,9 +18,7 @@ _LARGEST = 6  # maximum number of words that are exchanged with each other
 
 
 def joint_exchanges(
-    examples: Sequence[Example],
-    groups: Sequence[Sequence[str]] = (),
-    seed: int = 0,
+    examples: Sequence[Example], groups: Sequence[Sequence[str]] = (), seed: int = 0
 ) -> tuple[Exchange, ...]:
     """Finds joint exchanges of words that do not change the task.
 

@@ -20,13 +20,7 @@ from keras_attention.datasets.blocks.boards import (
     all_boards,
 )
 from keras_attention.datasets.blocks.puzzles import Puzzle, fact_of
-from keras_attention.datasets.blocks.vectors import (
-    ACTIONS,
-    GO,
-    INPUTS,
-    SQUARES,
-    show,
-)
+from keras_attention.datasets.blocks.vectors import ACTIONS, GO, INPUTS, SQUARES, show
 from keras_attention.datasets.sizes import check_size
 
 
@@ -95,10 +89,7 @@ class Game:
     """
 
     def __init__(
-        self,
-        puzzles: Sequence[Puzzle],
-        extra: int = 6,
-        rewards: Rewards | None = None,
+        self, puzzles: Sequence[Puzzle], extra: int = 6, rewards: Rewards | None = None
     ) -> None:
         if not puzzles:
             raise ValueError("`puzzles` must hold at least one. Received: puzzles=[]")

@@ -21,16 +21,7 @@ import numpy as np
 from keras_attention.datasets.graphs.maps import LABELS, NONE, Graphs, sample_distinct
 from keras_attention.datasets.ragged import Range, Seed, at_least_one, span
 
-KINDS = (
-    "mother",
-    "father",
-    "husband",
-    "wife",
-    "son",
-    "daughter",
-    "brother",
-    "sister",
-)
+KINDS = ("mother", "father", "husband", "wife", "son", "daughter", "brother", "sister")
 """The basic relations. Their labels are 0 to 7."""
 
 MOTHER, FATHER, HUSBAND, WIFE, SON, DAUGHTER, BROTHER, SISTER = range(len(KINDS))

@@ -150,9 +150,7 @@ def save_vectors(
     for place, i in enumerate(rows):
         written.set_vecattr(words[i], "count", len(rows) - place)
     written.save_word2vec_format(
-        str(path),
-        binary=format == "word2vec_binary",
-        write_header=format != "glove",
+        str(path), binary=format == "word2vec_binary", write_header=format != "glove"
     )
 
 

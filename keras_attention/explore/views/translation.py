@@ -14,12 +14,7 @@ from keras_attention.explore.views import texts
 from keras_attention.explore.views.networks import network
 from keras_attention.layers import record_attention
 from keras_attention.presets.preprocessors import sentences
-from keras_attention.text.vocabulary import (
-    END,
-    PADDING,
-    SPECIAL_TOKENS,
-    UNKNOWN,
-)
+from keras_attention.text.vocabulary import END, PADDING, SPECIAL_TOKENS, UNKNOWN
 from keras_attention.visualization import View, alignment_view
 
 MOST_WRITTEN = 40  # tokens
