@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_attention.datasets import blocks
-from keras_attention.datasets.blocks import boards, distances
+from keras_attention.datasets.blocks import boards, distances, vectors
 
 KIND = {"goals": (1, 3), "blocks": (2, 6), "constraints": (1, 2), "depth": (1, 3)}
 
@@ -65,20 +65,6 @@ def test_the_sum_of_the_shaped_rewards_does_not_depend_on_the_way():
     np.testing.assert_allclose(totals, 2, atol=1e-6)  # all constraints, and met
 
 
-def test_a_game_shows_what_the_sequences_show():
-    puzzles = blocks.draw_puzzles(20, **KIND, seed=3)
-    data, game = blocks.vectorize(puzzles), blocks.Game(puzzles)
-    asked = data["answer_mask"].argmax(axis=1)
-    for step in range(max(len(puzzle.moves) for puzzle in puzzles) + 1):
-        rows = [n for n, p in enumerate(puzzles) if step <= len(p.moves)]
-        shown = data["inputs"][rows, asked[rows] + step]
-        np.testing.assert_array_equal(game.observe()[rows], shown)
-        moves = [p.moves[step] if step < len(p.moves) else 6 for p in puzzles]
-        game.step(np.array(moves))
-    assert game.is_met().all()
-    assert game.ended.all()
-
-
 @pytest.mark.parametrize("actions", [[0], [0, 7], [0, -1], [0, 0.5]])
 def test_wrong_actions_change_nothing(actions):
     game = blocks.Game(blocks.draw_puzzles(2, **KIND))
@@ -130,8 +116,13 @@ class TestEnvironment:
             seen.append(observation)
         assert (terminated, truncated, info["met"]) == (True, False, True)
         assert info["fewest"] == len(moves) - 1
-        told = blocks.vectorize([env.puzzle])["inputs"][0]
-        np.testing.assert_array_equal(seen[:-1], told)
+        told = np.zeros((vectors.told(env.puzzle), 97), np.float32)
+        vectors.tell(env.puzzle, told)
+        np.testing.assert_array_equal(seen[: len(told)], told)
+        game = blocks.Game([env.puzzle])
+        for shown, move in zip(seen[len(told) :], moves):
+            np.testing.assert_array_equal(shown, game.observe()[0])
+            game.step(np.array([move]))
         message = "Call `reset` before `step`: .* Received: a step after the end"
         with pytest.raises(RuntimeError, match=message):
             env.step(0)

@@ -17,6 +17,7 @@ from studies.blocks import (
     picture,
     ppo,
     rollouts,
+    supervised,
     tasks,
     testing,
     training,
@@ -138,7 +139,7 @@ def test_the_learner_sees_what_the_player_saw(model, count, episodes):
     # The games agree with `check_moves`.
     flat = [puzzle for row in rows for puzzle in row]
     moves = [a[v] for a, v in zip(rollout.actions, rollout.valid)]
-    verdict = blocks.check_moves(flat, moves)
+    verdict = supervised.check_moves(flat, moves)
     np.testing.assert_array_equal(rollout.met, verdict.solved)
     np.testing.assert_array_equal(rollout.fewest, verdict.fewest)
 
@@ -156,7 +157,7 @@ def test_reads_start_as_a_lookup_by_letter():
     kind = {"goals": 3, "blocks": 5, "constraints": 2, "depth": 2}
     for puzzle in blocks.draw_puzzles(5, **kind):
         told, mask = rollouts.description([puzzle], 1)
-        x = blocks.vectorize([puzzle])["inputs"][:, :7]
+        x = supervised.vectorize([puzzle])["inputs"][:, :7]
         np.testing.assert_array_equal(told, x[:, :6])
         trace = made.trunk.trace(made.encoder(x))
         slots = trace.write_weights[0, :6, 0].argmax(1)
@@ -181,7 +182,7 @@ def test_training_puzzles_ask_for_all_goals_and_are_never_those_of_the_test(by_p
                 asked="", moves=()
             )
             assert not blocks.is_of_the_test(puzzle)
-            assert blocks.check_moves([puzzle], [puzzle.moves]).fewest.all()
+            assert supervised.check_moves([puzzle], [puzzle.moves]).fewest.all()
     assert 64 < puzzles.count < 100
 
 
@@ -363,6 +364,6 @@ def test_an_agent_learns_by_reinforcement_alone():
     assert len(trainer.recent) == 8
     played = trainer.last[0]
     made = testing.random_player(0, False)(played)
-    random = blocks.check_moves(played, made).solved.mean()
+    random = supervised.check_moves(played, made).solved.mean()
     assert random < 0.3
     assert np.mean(trainer.recent) > 0.4

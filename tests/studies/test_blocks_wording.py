@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_attention.datasets import blocks
-from studies.blocks import wording
+from studies.blocks import supervised, wording
 
 KIND = {"goals": (2, 4), "blocks": (3, 5), "constraints": (1, 2), "depth": (1, 3)}
 
@@ -25,7 +25,7 @@ def test_a_puzzle_in_other_words_has_the_same_solution():
         number = dict(zip(sum(puzzle.board, ()), sum(told.board, ()), strict=True))
         assert {*number} == {*number.values()} == {*range(1, len(number) + 1)}
         assert told.moves == puzzle.moves
-        assert blocks.check_moves([told], [told.moves]).fewest.all()
+        assert supervised.check_moves([told], [told.moves]).fewest.all()
         renumbered = {
             name: frozenset((number[a], r, number[b]) for a, r, b in goal)
             for name, goal in puzzle.goals.items()
@@ -52,7 +52,7 @@ def test_another_goal_of_the_same_puzzle():
             other = wording.asking(puzzle, letter)
             assert (other.board, other.goals) == (puzzle.board, puzzle.goals)
             assert other.asked == letter
-            assert blocks.check_moves([other], [other.moves]).fewest.all()
+            assert supervised.check_moves([other], [other.moves]).fewest.all()
         assert wording.asking(puzzle, puzzle.asked) == puzzle
     with pytest.raises(ValueError, match=r"`letter` must be one of .*Received"):
         wording.asking(puzzle, "?")
@@ -64,7 +64,7 @@ def test_blocks_numbered_by_place():
         order = [block for column in found.board for block in column]
         assert order == sorted(order)
         assert [*map(len, found.board)] == [*map(len, puzzle.board)]
-        assert blocks.check_moves([found], [puzzle.moves]).fewest.all()
+        assert supervised.check_moves([found], [puzzle.moves]).fewest.all()
         assert (
             wording.numbered_by_place(wording.renamed(puzzle, 1)).board == found.board
         )

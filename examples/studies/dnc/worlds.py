@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from keras_attention.datasets import babi, blocks
+from studies.blocks import supervised
 from studies.blocks.wording import renamed
 from studies.dnc.problems import PARTS, Arrays, Lesson, Seed, predicted, seed_of
 from studies.dnc.sequences import sequence_vocabulary, sequences
@@ -81,13 +82,15 @@ class Puzzles:
             self._add(number, fresh, seed)
 
     def _arrays(self, puzzles: list[blocks.Puzzle]) -> Any:
-        return {**blocks.vectorize(puzzles), "puzzles": puzzles}
+        return {**supervised.vectorize(puzzles), "puzzles": puzzles}
 
     def score(
         self, model: keras.Model, data: Any, batch_size: int = 64
     ) -> dict[str, float]:
         """Returns the share of solved boards, and of those with the fewest moves."""
-        played = blocks.play(lambda x: predicted(model, x, batch_size), data["puzzles"])
+        played = supervised.play(
+            lambda x: predicted(model, x, batch_size), data["puzzles"]
+        )
         return {
             "solved": float(played.verdict.solved.mean()),
             "fewest moves": float(played.verdict.fewest.mean()),

@@ -8,13 +8,11 @@ import numpy as np
 
 from keras_attention.datasets.blocks.boards import (
     MOST_BLOCKS,
-    PASS,
     RELATIONS,
     Board,
     Boards,
     Fact,
     all_boards,
-    moves_to,
 )
 from keras_attention.datasets.blocks.distances import goal_boards, moves_from
 from keras_attention.datasets.choices import check_choice
@@ -111,25 +109,6 @@ def holds(board: Board, constraint: Constraint) -> bool:
 def is_reached(board: Board, goal: tuple[Constraint, ...]) -> bool:
     """Returns whether all constraints of a goal are satisfied on a board."""
     return all(holds(board, constraint) for constraint in goal)
-
-
-def distance_to(puzzle: Puzzle) -> np.ndarray:
-    """Returns the distance from every board to the requested goal, (boards,) int8."""
-    boards = all_boards(sum(map(len, puzzle.board)))
-    facts = [fact_of(constraint) for constraint in puzzle.goals[puzzle.asked]]
-    return moves_to(boards, goal_boards(boards.blocks, facts))
-
-
-def best_action(left: np.ndarray, board: Board) -> int:
-    """Returns the first move of a shortest solution, or pass at the goal.
-
-    `left` is the output of `distance_to`.
-    """
-    boards = all_boards(sum(map(len, board)))
-    here = boards.place[board]
-    if left[here] == 0:
-        return PASS
-    return int(left[boards.moved[here]].argmin())
 
 
 def is_of_the_test(puzzle: Puzzle) -> bool:
