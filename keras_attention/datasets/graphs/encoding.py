@@ -122,6 +122,22 @@ class Sequences:
         self.new_phase[begins, self.ends[begins]] = True
         self.ends = self.ends + sizes
 
+    def ask(self, triples: np.ndarray, planning: int) -> np.ndarray:
+        """Adds questions for the ends of (N, queries, 3) triples, and their answers.
+
+        `planning` blank steps follow each question. Returns the steps of the questions,
+        (N, queries).
+        """
+        once, steps = np.ones(len(triples), int), []
+        for triple in np.moveaxis(triples[:, :, None], 1, 0):  # (N, 1, 3) each
+            steps.append(self.ends)
+            question = triple.copy()
+            question[..., 2] = NONE
+            self.phase(once, read=question)
+            self.phase(planning * once)
+            self.phase(once, answers=triple)
+        return np.stack(steps, 1)
+
     def arrays(self) -> dict[str, np.ndarray]:
         """Returns the training arrays."""
         inputs = np.zeros((*self.answer_mask.shape, INPUTS), np.float32)

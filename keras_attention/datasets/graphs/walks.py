@@ -126,10 +126,8 @@ def check_paths(
             f"`paths` must be ({len(every)}, S, 3), as many as graphs. "
             f"Received: paths.shape={paths.shape}"
         )
-    start, goal = (
-        _place(graphs, source, "source"),
-        _place(graphs, destination, "destination"),
-    )
+    start = _place(graphs, source, "source")
+    goal = _place(graphs, destination, "destination")
     here, valid, taken = start, np.ones(len(every), bool), np.zeros(len(every), int)
     for triple in np.moveaxis(paths, 1, 0):  # (N, 3)
         going = triple[:, 0] != NONE

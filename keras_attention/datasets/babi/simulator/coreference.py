@@ -91,14 +91,8 @@ def _tell_denials(walkers: _Walkers) -> None:
         if kind < 0.75:
             _tell_plainly(walkers, person, place, goes=kind < 0.5)
         else:
-            words = (
-                person,
-                "is",
-                *walkers.random_source.choose(_NOT),
-                "in",
-                "the",
-                left,
-            )
+            denied = walkers.random_source.choose(_NOT)
+            words = (person, "is", *denied, "in", "the", left)
             walkers.tell(_Told(words, (person,), left, "not in"))
 
 
