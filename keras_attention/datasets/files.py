@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from keras_attention.datasets import parts
+from keras_attention.text.encoding import decode_text
 
 DATA_VARIABLE = "KERAS_ATTENTION_DATA"
 PROBE_SECONDS = 5.0  # timeout in seconds for the first response
@@ -38,7 +39,11 @@ class DataNotFoundError(FileNotFoundError):
         tried: one sentence per attempt, which explains why the attempt failed.
     """
 
-    tried: tuple[str, ...] = ()
+    tried: tuple[str, ...]
+
+    def __init__(self, *args: object, tried: Iterable[str] = ()) -> None:
+        super().__init__(*args)
+        self.tried = tuple(tried)
 
 
 class DamagedDataError(ValueError):
@@ -163,9 +168,7 @@ def find(
     )
     if damaged:
         raise DamagedDataError(message)
-    nowhere = DataNotFoundError(message)
-    nowhere.tried = tuple(tried)
-    raise nowhere
+    raise DataNotFoundError(message, tried=tried)
 
 
 def _in_data_folder(relative: str, tried: list[str]) -> Path | None:
@@ -328,6 +331,17 @@ def open_decompressed(path: Path) -> gzip.GzipFile | io.BufferedReader:
     with open(path, "rb") as file:
         is_gzip = file.read(2) == b"\x1f\x8b"
     return gzip.open(path, "rb") if is_gzip else open(path, "rb")
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Returns the text of a plain or gzipped UTF-8 file.
+
+    Raises:
+        ValueError: The file is not UTF-8; the message gives the line.
+        DataNotFoundError: No such file.
+        DamagedDataError: A gzipped file is truncated or altered.
+    """
+    return decode_text(read_decompressed(Path(path)), path)
 
 
 def read_decompressed(path: Path) -> bytes:

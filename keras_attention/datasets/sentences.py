@@ -20,7 +20,6 @@ import numpy as np
 from keras_attention.datasets import files
 from keras_attention.datasets.choices import check_choice
 from keras_attention.datasets.ragged import at_least_one
-from keras_attention.datasets.triples.knowledge import read_lines
 from keras_attention.text.vocabulary import PADDING, Vocabulary, tokenize
 
 __all__ = [
@@ -147,7 +146,7 @@ def read_tabbed(path: str | os.PathLike[str]) -> list[Sentence]:
         ```
     """
     labelled = []
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in enumerate(files.read_text(path).split("\n"), 1):
         if not line.strip():
             continue
         text, _, label = (field.strip() for field in line.partition("\t"))

@@ -162,11 +162,10 @@ def _find(name: str) -> Path:
         if path.is_file():
             return path
         tried = f"The folder named by {files.DATA_VARIABLE} has no file {path}."
-    nowhere = files.DataNotFoundError(
+    raise files.DataNotFoundError(
         f"{relative} could not be had. {tried}\n"
         f"Next: get {_FILES[name]} by hand ({_SOURCES[name]}), and name it with `path` "
         f"or put it at {relative} in a folder named by the environment variable "
-        f"{files.DATA_VARIABLE}."
+        f"{files.DATA_VARIABLE}.",
+        tried=(tried,),
     )
-    nowhere.tried = (tried,)
-    raise nowhere

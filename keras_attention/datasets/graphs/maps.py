@@ -7,14 +7,12 @@ import csv
 import io
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.datasets.files import read_decompressed
+from keras_attention.datasets.files import read_text
 from keras_attention.datasets.ragged import Range, Seed, at_least_one, span
-from keras_attention.text.encoding import decode_text
 
 Named = tuple[str, str, str]  # a station, a line and a station
 LABELS = 1000  # number of node and edge labels: 0 to 999
@@ -216,8 +214,7 @@ def read_network(path: str | os.PathLike[str], both_ways: bool = False) -> Netwo
         graphs = underground.graphs(count=32, seed=1)
         ```
     """
-    path = Path(path)
-    text = decode_text(read_decompressed(path), path)
+    text = read_text(path)
     try:
         rows = list(csv.reader(io.StringIO(text, newline="")))
     except csv.Error as error:

@@ -10,15 +10,12 @@ import csv
 import io
 import os
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 
 from keras_attention.datasets import files
-from keras_attention.datasets.files import read_decompressed
 from keras_attention.datasets.graphs.maps import LABELS, Network
 from keras_attention.datasets.ragged import at_least_one
-from keras_attention.text.encoding import decode_text
 
 _FILES = {
     "london.stations.csv": (
@@ -213,7 +210,7 @@ def _direction(
 
 def _rows(path: str | os.PathLike[str], columns: tuple[str, ...]) -> _Rows:
     """Returns the given columns of each line of a file."""
-    text = decode_text(read_decompressed(Path(path)), path)
+    text = files.read_text(path)
     try:
         reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
         missing = [name for name in columns if name not in (reader.fieldnames or ())]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from keras_attention.datasets import files
 from keras_attention.datasets.choices import check_choice
-from keras_attention.datasets.triples.knowledge import Fact, load, read_lines
+from keras_attention.datasets.triples.knowledge import Fact, load
 
 METAQA = "https://github.com/yuyuz/MetaQA"
 
@@ -74,7 +74,7 @@ def load_questions(path: str | os.PathLike[str]) -> list[Question]:
         DataNotFoundError: No such file.
         DamagedDataError: A gzipped file is truncated or altered.
     """
-    return parse_questions(read_lines(path), str(path))
+    return parse_questions(files.read_text(path), str(path))
 
 
 def load_metaqa(hops: int = 1, split: str = "test") -> list[Question]:
@@ -139,11 +139,10 @@ def _at_hand(names: tuple[str, ...]) -> Path:
     if not data:
         tried.insert(0, f"The environment variable {files.DATA_VARIABLE} is not set.")
     steps = "\n".join(f"  {i}. {step}" for i, step in enumerate(tried, 1))
-    nowhere = files.DataNotFoundError(
+    raise files.DataNotFoundError(
         f"MetaQA's {names[0]} could not be had. What was tried:\n{steps}\n"
         f"Next: download MetaQA by hand from the folder that {METAQA} links to, and "
         f"put {names[0]} at {paths[0]}, or into the folder kb/metaqa of a folder named "
-        f"by the environment variable {files.DATA_VARIABLE}."
+        f"by the environment variable {files.DATA_VARIABLE}.",
+        tried=tried,
     )
-    nowhere.tried = tuple(tried)
-    raise nowhere
