@@ -1,32 +1,18 @@
 """Reads files from tar archives without unpacking them, and rejects unsafe archives."""
 
-import gzip
 import os
 import posixpath
-import struct
 import tarfile
-import zlib
 from collections.abc import Collection
 from pathlib import Path
 
 from keras_attention.datasets.files import (
     ARCHIVE_LIMIT,
     CHUNK,
+    DAMAGES,
     DamagedDataError,
     UnsafeArchiveError,
     open_decompressed,
-)
-
-# What `tarfile` and `gzip` raise for damaged bytes.
-_DAMAGES = (
-    tarfile.TarError,
-    gzip.BadGzipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    ValueError,
-    ArithmeticError,
-    LookupError,
 )
 
 
@@ -69,7 +55,7 @@ def read_members(
                     found[name] = content.read()
     except UnsafeArchiveError:
         raise
-    except _DAMAGES as error:
+    except (tarfile.TarError, *DAMAGES) as error:
         raise DamagedDataError(
             f"{path} is damaged or is no tar archive ({error}). "
             "Delete it and download it again."

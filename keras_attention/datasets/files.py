@@ -13,6 +13,7 @@ import io
 import os
 import posixpath
 import queue
+import struct
 import threading
 import urllib.error
 import urllib.request
@@ -30,6 +31,9 @@ PROBE_SECONDS = 5.0  # timeout in seconds for the first response
 STALL_SECONDS = 30.0  # timeout in seconds for a stalled download
 ARCHIVE_LIMIT = 2**30  # limit in bytes for a decompressed archive
 CHUNK = 2**20
+# What `gzip` raises for damaged bytes, and what the readers of archives raise, too.
+GZIP_DAMAGES = (gzip.BadGzipFile, zlib.error, EOFError)
+DAMAGES = (*GZIP_DAMAGES, struct.error, ValueError, ArithmeticError, LookupError)
 
 
 class DataNotFoundError(FileNotFoundError):
@@ -94,7 +98,7 @@ class Source:
             if self.size is not None and size != self.size:
                 return f"it has {size} bytes, not {self.size}"
             digest = None if self.sha256 is None else _sha256(path, self.unpacked)
-        except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        except GZIP_DAMAGES as error:
             return f"it is no whole gzip file ({error})"
         if digest != self.sha256:
             return f"its SHA-256 is {digest}, not {self.sha256}"
@@ -354,7 +358,7 @@ def read_decompressed(path: Path) -> bytes:
     with open_decompressed(path) as file:
         try:
             return file.read()
-        except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        except GZIP_DAMAGES as error:
             raise DamagedDataError(
                 f"{path} is truncated or altered ({error}). Get it again."
             ) from error

@@ -5,7 +5,6 @@ import gzip
 import io
 import lzma
 import os
-import struct
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -265,7 +264,7 @@ def _groups(pairs: Sequence[Pair]) -> list[int]:
 
 
 def _lines(path: str | os.PathLike[str]) -> list[str]:
-    """Yields the decoded lines of a text without surrounding white space."""
+    """Returns the decoded lines of a text without surrounding white space."""
     content = _content(Path(path)).removeprefix(codecs.BOM_UTF8)
     lines = content.split(b"\n")
     if not lines[-1]:
@@ -282,20 +281,8 @@ def _lines(path: str | os.PathLike[str]) -> list[str]:
     return texts
 
 
-# What `zipfile` and `gzip` raise for damaged bytes. A RuntimeError also covers unknown
-# methods of compression and passwords.
-_DAMAGES = (
-    zipfile.BadZipFile,
-    gzip.BadGzipFile,
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-    EOFError,
-    RuntimeError,
-    ValueError,
-    ArithmeticError,
-    LookupError,
-)
+# A RuntimeError covers unknown methods of compression and passwords.
+_DAMAGES = (*files.DAMAGES, zipfile.BadZipFile, lzma.LZMAError, RuntimeError)
 
 
 def _content(path: Path) -> bytes:
