@@ -341,11 +341,15 @@ def read_text(path: str | os.PathLike[str]) -> str:
     """Returns the text of a plain or gzipped UTF-8 file.
 
     Raises:
-        ValueError: The file is not UTF-8; the message gives the line.
         DataNotFoundError: No such file.
-        DamagedDataError: A gzipped file is truncated or altered.
+        DamagedDataError: The file is not UTF-8, and the message gives the line; or a
+            gzipped file is truncated or altered.
     """
-    return decode_text(read_decompressed(Path(path)), path)
+    content = read_decompressed(Path(path))
+    try:
+        return decode_text(content, path)
+    except ValueError as error:
+        raise DamagedDataError(str(error)) from error
 
 
 def read_decompressed(path: Path) -> bytes:

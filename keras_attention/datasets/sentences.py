@@ -19,8 +19,8 @@ import numpy as np
 
 from keras_attention.datasets import files
 from keras_attention.datasets.choices import check_choice
-from keras_attention.datasets.ragged import at_least_one
-from keras_attention.text.vocabulary import PADDING, Vocabulary, tokenize
+from keras_attention.datasets.ragged import at_least_one, padded
+from keras_attention.text.vocabulary import Vocabulary, tokenize
 
 __all__ = [
     "Sentence",
@@ -193,11 +193,8 @@ def vectorize(
     if length is not None:
         at_least_one(length=length)
     rows = [_encode(vocabulary, i, text) for i, (text, _) in enumerate(sentences)]
-    longest = max(map(len, rows))
-    tokens = np.full((len(rows), length or longest), PADDING, np.int32)  # (N, T)
-    for line, row in zip(tokens, rows):
-        tokens_of_row = row[: tokens.shape[1]]
-        line[: len(tokens_of_row)] = tokens_of_row
+    width = length or max(map(len, rows))
+    tokens = padded([row[:width] for row in rows], width)  # (N, T)
     labels = np.array([label for _, label in sentences], np.int32)  # (N,)
     return Vectors({"tokens": tokens}, labels)
 

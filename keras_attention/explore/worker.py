@@ -175,11 +175,11 @@ def _show(view: str, *given: Any) -> str:
 
 
 def _describe(path: str) -> tuple[str, Fields] | str:
-    from keras_attention.explore import views
+    from keras_attention.explore.views import own_model, texts
 
     try:
-        return views.own_model.described(path)
-    except views.texts.InputError as error:
+        return own_model.described(path)
+    except texts.InputError as error:
         return message(str(error))
     except Exception as error:
         raise ViewError(f"The model in {path} cannot be described.") from error

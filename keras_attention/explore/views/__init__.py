@@ -8,7 +8,6 @@ from typing import Any
 from keras_attention.explore.views import (
     hopfield,
     memory,
-    networks,
     own_model,
     sentence,
     story,
@@ -18,18 +17,6 @@ from keras_attention.explore.views import (
 )
 from keras_attention.visualization import View
 
-__all__ = [
-    "hopfield",
-    "memory",
-    "networks",
-    "own_model",
-    "sentence",
-    "shown",
-    "story",
-    "temperature",
-    "texts",
-    "translation",
-]
 _LOOKS: dict[str, Callable[..., View]] = {
     "hopfield": hopfield.look,
     "memory": memory.look,
