@@ -38,7 +38,7 @@ def read_members(
             folder, links to such a path, or is not a file, a folder or a link.
     """
     path = Path(path)
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     try:
         total = _read_through(path)
         with (
@@ -52,7 +52,7 @@ def read_members(
                 name = _wanted(member, names)
                 content = None if name is None else archive.extractfile(member)
                 if name is not None and content is not None:
-                    found[name] = content.read()
+                    contents[name] = content.read()
     except UnsafeArchiveError:
         raise
     except (tarfile.TarError, *DAMAGES) as error:
@@ -60,7 +60,7 @@ def read_members(
             f"{path} is damaged or is no tar archive ({error}). "
             "Delete it and download it again."
         ) from error
-    return found
+    return contents
 
 
 def _wanted(member: tarfile.TarInfo, names: Collection[str]) -> str | None:

@@ -128,5 +128,5 @@ def words(sentences: np.ndarray, values: int = VALUES) -> list[str]:
     def word(token: int) -> str:
         return f"v{token}" if token <= values else f"k{token - values}"
 
-    told = [[word(int(token)) for token in one if token] for one in sentences]
-    return [" ".join(one) for one in told if one]
+    told = [[word(int(token)) for token in sentence if token] for sentence in sentences]
+    return [" ".join(sentence) for sentence in told if sentence]

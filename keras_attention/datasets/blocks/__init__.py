@@ -24,9 +24,7 @@ from keras_attention.datasets.blocks.puzzles import (
     is_of_the_test,
     is_reached,
 )
-from keras_attention.datasets.blocks.vectors import (
-    INPUTS,
-)
+from keras_attention.datasets.blocks.vectors import INPUTS
 
 __all__ = [
     "INPUTS",

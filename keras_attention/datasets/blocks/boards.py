@@ -103,8 +103,8 @@ def all_boards(blocks: int) -> Boards:
     facts = tuple(touching(board) for board in boards)
     names = {fact: i for i, fact in enumerate(sorted(frozenset().union(*facts)))}
     true = np.zeros((len(boards), len(names)), bool)
-    for row, found in zip(true, facts, strict=True):
-        row[[names[fact] for fact in found]] = True
+    for row, true_facts in zip(true, facts, strict=True):
+        row[[names[fact] for fact in true_facts]] = True
     return Boards(blocks, tuple(boards), place, np.array(table), facts, true, names)
 
 

@@ -127,7 +127,7 @@ def _random_questions(
             here = table[here * len(KINDS) + step]
         here = here - rows_of[..., None]
         led.append(np.where(here < width, here, NONE))
-    has = np.stack([(one != NONE).any((1, 2)) for one in led], 1)  # a row per family
+    has = np.stack([(ends != NONE).any((1, 2)) for ends in led], 1)  # a row per family
     triples = np.full((count, queries, 3), NONE, np.int16)
     paths = np.full((count, queries, _MOST, 3), NONE, np.int16)
     for query in range(queries):

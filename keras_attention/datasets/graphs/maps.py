@@ -100,8 +100,8 @@ def random_graphs(
     point[~present] = np.inf
     ends, is_valid = _nearest(point, min(high, most - 1))  # (N, P, K)
     width = ends.shape[-1]
-    kept = random.integers(low, high + 1, (count, most))[..., None] > np.arange(width)
-    kept &= is_valid
+    joins = random.integers(low, high + 1, (count, most))[..., None] > np.arange(width)
+    joins &= is_valid
     names = sample_distinct(random, (count, most), LABELS)
     if edge_labels is None:
         samples = sample_distinct(random, (count, most), LABELS)  # (N, P)
@@ -111,8 +111,8 @@ def random_graphs(
         labels = _order(random, (count, most, edge_labels))[..., :width]
     return Graphs(
         np.where(present, names, NONE).astype(np.int16),
-        np.where(kept, labels, NONE).astype(np.int16),
-        np.where(kept, ends, NONE).astype(np.int16),
+        np.where(joins, labels, NONE).astype(np.int16),
+        np.where(joins, ends, NONE).astype(np.int16),
     )
 
 
@@ -224,7 +224,7 @@ def read_network(path: str | os.PathLike[str], both_ways: bool = False) -> Netwo
             f"{path}: the first line must be 'from,to,line'. "
             f"Received: {','.join(rows[0]) if rows else ''!r}"
         )
-    found: dict[tuple[str, str, str], None] = {}
+    joined: dict[Named, None] = {}
     for number, row in enumerate(rows[1:], 2):
         if not row:
             continue
@@ -235,21 +235,22 @@ def read_network(path: str | os.PathLike[str], both_ways: bool = False) -> Netwo
                 f"Received: {','.join(row)!r}"
             )
         start, end, line = names
-        found[start, line, end] = None
+        joined[start, line, end] = None
         if both_ways:
-            found[end, line, start] = None
-    if not found:
+            joined[end, line, start] = None
+    if not joined:
         raise ValueError(f"{path} has no connection.")
-    stations = dict.fromkeys(name for start, _, end in found for name in (start, end))
-    lines = dict.fromkeys(line for _, line, _ in found)
+    stations = dict.fromkeys(name for start, _, end in joined for name in (start, end))
+    lines = dict.fromkeys(line for _, line, _ in joined)
     _enough_labels("nodes", len(stations), LABELS)
     station = {name: place for place, name in enumerate(stations)}
     number_of = {name: place for place, name in enumerate(lines)}
-    links = [(station[a], number_of[line], station[b]) for a, line, b in found]
-    links_of = np.array(links)
-    names_of_edges = _numbers_of_edges(links_of[:, 0], links_of[:, 1], len(lines))
+    links = np.array(
+        [(station[a], number_of[line], station[b]) for a, line, b in joined]
+    )
+    names_of_edges = _numbers_of_edges(links[:, 0], links[:, 1], len(lines))
     _enough_labels("lines", int(names_of_edges.max()) + 1, LABELS)
-    return Network(tuple(stations), tuple(lines), links_of)
+    return Network(tuple(stations), tuple(lines), links)
 
 
 def _numbers_of_edges(start: np.ndarray, line: np.ndarray, lines: int) -> np.ndarray:

@@ -232,9 +232,9 @@ def play(
         mask[rows, at[going]] = True
         inputs[rows, at[going], ANSWER] = 1
         scores = np.asarray(predict({"inputs": inputs, "answer_mask": mask}))
-        own = choose(graphs, here, scores[every, at])
-        best = _best_edge(graphs, left, here, random, own)
-        edge = np.where(random.random(len(every)) < beta, best, own)
+        chosen = choose(graphs, here, scores[every, at])
+        best = _best_edge(graphs, left, here, random, chosen)
+        edge = np.where(random.random(len(every)) < beta, best, chosen)
         targets[rows, at[going]] = encode(triple_of(graphs, here, best))[going]
         taken, target = triple_of(graphs, here, edge), graphs.ends[every, here, edge]
         paths[rows, step] = taken[going]
@@ -298,11 +298,11 @@ def triple_of(graphs: Graphs, here: np.ndarray, edge: np.ndarray) -> np.ndarray:
 
 def _place(graphs: Graphs, labels: np.ndarray, name: str) -> np.ndarray:
     """Returns the index of each graph's node with the given label."""
-    found = graphs.nodes == np.asarray(labels)[:, None]
-    if not found.any(1).all():
-        missing = int(np.flatnonzero(~found.any(1))[0])
+    is_node = graphs.nodes == np.asarray(labels)[:, None]
+    if not is_node.any(1).all():
+        missing = int(np.flatnonzero(~is_node.any(1))[0])
         raise ValueError(
             f"`{name}` must be a node of its graph. "
             f"Received: {name}[{missing}]={labels[missing]}"
         )
-    return found.argmax(1)
+    return is_node.argmax(1)

@@ -181,12 +181,12 @@ def _passive(words: list[str]) -> Phrases:
 
 
 def _verb(
-    forms: tuple[str, str, str], more: str = "", present: bool = False
+    forms: tuple[str, str, str], adverb: str = "", present: bool = False
 ) -> Phrases:
     """Of a verb, for the one who acts on `{}`; the inverse: for what `{}` acts on."""
-    done, past, base = (f"{more} {form}".strip() for form in forms)
+    done, past, base = (f"{adverb} {form}".strip() for form in forms)
     does, other = ("does", "did") if present else ("did", "does")
-    agents = () if present else tuple(f"{more} {a}".strip() for a in agents_of(forms))
+    agents = () if present else tuple(f"{adverb} {a}".strip() for a in agents_of(forms))
     return Phrases(
         (
             *(f"who {past} {{}}", f"what {past} {{}}", f"which one {past} {{}}"),
@@ -216,9 +216,9 @@ def _verb(
     )
 
 
-def _with_preposition(more: str, verbs: list[str], preposition: str) -> Phrases:
+def _with_preposition(adverb: str, verbs: list[str], preposition: str) -> Phrases:
     """Of "born in" or "works at"."""
-    verb = f"{more} {verbs[0]}".strip() if verbs else ""
+    verb = f"{adverb} {verbs[0]}".strip() if verbs else ""
     end = f"{verb} {preposition}".strip()
     last = verbs[0] if verbs else ""
     if last in IRREGULAR or last.endswith("ed") or not last:
@@ -228,21 +228,21 @@ def _with_preposition(more: str, verbs: list[str], preposition: str) -> Phrases:
         asked = [f"what {be} {{}} {end}" for be in ("was", "is")]
         asked += [f"{preposition} which place was {{}} {verb}"]
         asked += [f"{{}} {be} {end} what" for be in ("was", "is")]
-        found = [
+        inverse = [
             f"{w} {be} {end} {{}}" for w in ("what", "who") for be in ("was", "is")
         ]
-        found += [f"which were {end} {{}}", f"{end} {{}}"]
+        inverse += [f"which were {end} {{}}", f"{end} {{}}"]
         if last in SITUATED:
             where.append("where is {}")
-            found += [f"what is {preposition} {{}}", f"which are {preposition} {{}}"]
+            inverse += [f"what is {preposition} {{}}", f"which are {preposition} {{}}"]
         names = (f"the place where {{}} was {verb}", f"where {{}} was {verb}")
         return Phrases(
             tuple(" ".join(q.split()) for q in (*where, *asked, f"{{}} {end}")),
-            tuple(found),
+            tuple(inverse),
             tuple(" ".join(name.split()) for name in names),
             (f"the one {end} {{}}", f"who was {end} {{}}"),
         )
-    base = f"{more} {singular(last)}".strip()
+    base = f"{adverb} {singular(last)}".strip()
     return Phrases(
         (
             *(f"where does {{}} {base}", f"what does {{}} {base} {preposition}"),

@@ -28,11 +28,11 @@ _LOOKS: dict[str, Callable[..., View]] = {
 }
 
 
-def shown(view: str, *given: Any) -> str:
+def shown(view: str, *args: Any) -> str:
     """Returns the HTML of a view, or of the message if the input is bad.
 
     Args:
         view: the name of the view's file in this folder.
-        *given: the inputs of its `look`.
+        *args: the inputs of its `look`.
     """
-    return texts.shown(_LOOKS[view], *given)
+    return texts.shown(_LOOKS[view], *args)

@@ -53,11 +53,11 @@ def look(story: str, question: str, model: Any = None) -> View:
     )
 
 
-def _check_known(tools: Any, found: list[str]) -> None:
+def _check_known(tools: Any, words: list[str]) -> None:
     """Checks the words before the network does, to say it in words for readers."""
     known = tools.vocabulary
     single = [word for word in known.words[2:] if word.isalpha()]
-    texts.check_known(known.unknown_words(found), single[::8][:24])
+    texts.check_known(known.unknown_words(words), single[::8][:24])
 
 
 def _answers(logits: np.ndarray, vocabulary: Any) -> list[tuple[str, float]]:

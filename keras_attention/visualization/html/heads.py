@@ -90,9 +90,9 @@ def groups_of(maps: Any, query_tokens: Any, key_tokens: Any) -> list[dict[str, A
         if key_tokens is None:
             tokens["key_tokens"] = query_tokens
         texts = {}
-        for axis, (argument, given) in enumerate(tokens.items(), 1):
-            own = given[name] if isinstance(given, Mapping) else given
-            texts[argument] = _check_tokens(argument, own, name, weights.shape[axis])
+        for axis, (argument, words) in enumerate(tokens.items(), 1):
+            of_map = words[name] if isinstance(words, Mapping) else words
+            texts[argument] = _check_tokens(argument, of_map, name, weights.shape[axis])
         groups.append(
             {
                 "name": str(name),
