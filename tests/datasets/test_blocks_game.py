@@ -4,18 +4,19 @@ import numpy as np
 import pytest
 
 from keras_attention.datasets import blocks
-from keras_attention.datasets.blocks import boards, distances, vectors
+from keras_attention.datasets.blocks import boards, vectors
 
 KIND = {"goals": (1, 3), "blocks": (2, 6), "constraints": (1, 2), "depth": (1, 3)}
 
 
 @pytest.mark.parametrize("count", [1, 3, 5])
-def test_distances_from_tables_are_those_of_a_search(count):
+def test_a_search_of_a_few_moves(count):
     every = boards.all_boards(count)
     for start in np.random.default_rng(0).integers(0, len(every.boards), 5):
         goal = np.arange(len(every.boards)) == start
-        found = distances.moves_from(count, int(start))
-        np.testing.assert_array_equal(found, boards.moves_to(every, goal))
+        left = boards.moves_to(every, goal)
+        near = boards.moves_to(every, goal, 2)
+        np.testing.assert_array_equal(near, np.where(left <= 2, left, -1))
 
 
 def test_a_game_follows_the_rules_of_the_boards():

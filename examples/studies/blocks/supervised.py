@@ -16,8 +16,7 @@ from keras_attention.datasets.blocks import (
     moved,
 )
 from keras_attention.datasets.blocks.boards import Board, all_boards, moves_to
-from keras_attention.datasets.blocks.distances import goal_boards
-from keras_attention.datasets.blocks.puzzles import fact_of
+from keras_attention.datasets.blocks.puzzles import fact_of, goal_boards
 from keras_attention.datasets.blocks.vectors import ACTIONS, GO, show, tell, told
 from keras_attention.datasets.ragged import empty_sequences
 from keras_attention.datasets.sizes import check_size
@@ -206,7 +205,7 @@ def distance_to(puzzle: Puzzle) -> np.ndarray:
     """Returns the distance from every board to the requested goal, (boards,) int8."""
     boards = all_boards(sum(map(len, puzzle.board)))
     facts = [fact_of(constraint) for constraint in puzzle.goals[puzzle.asked]]
-    return moves_to(boards, goal_boards(boards.blocks, facts))
+    return moves_to(boards, goal_boards(boards, facts))
 
 
 def best_action(left: np.ndarray, board: Board) -> int:

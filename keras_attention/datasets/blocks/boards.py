@@ -108,7 +108,7 @@ def all_boards(blocks: int) -> Boards:
     return Boards(blocks, tuple(boards), place, np.array(table), facts, true, names)
 
 
-def moves_to(boards: Boards, goal: np.ndarray) -> np.ndarray:
+def moves_to(boards: Boards, goal: np.ndarray, most: int | None = None) -> np.ndarray:
     """Returns the minimum number of moves from each board to any goal board.
 
     A breadth-first search starts from the goal boards. Every move can be undone, so
@@ -117,13 +117,14 @@ def moves_to(boards: Boards, goal: np.ndarray) -> np.ndarray:
     Args:
         boards: All boards.
         goal: (boards,) bool, True for goal boards.
+        most: The largest distance that is searched, or None.
 
     Returns:
-        (boards,) int8.
+        (boards,) int8, -1 for boards that are farther away.
     """
     left = np.where(goal, 0, -1).astype(np.int8)
     front, step = np.flatnonzero(goal), 0
-    while len(front):
+    while len(front) and step != most:
         step += 1
         reached = boards.moved[front].ravel()
         left[reached[left[reached] < 0]] = step

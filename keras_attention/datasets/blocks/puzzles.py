@@ -13,8 +13,8 @@ from keras_attention.datasets.blocks.boards import (
     Boards,
     Fact,
     all_boards,
+    moves_to,
 )
-from keras_attention.datasets.blocks.distances import goal_boards, moves_from
 from keras_attention.datasets.choices import check_choice
 from keras_attention.datasets.ragged import Range, Seed, at_least_one, span
 
@@ -166,7 +166,8 @@ def _goal(
     boards: Boards, start: int, depth: int, size: int, random: np.random.Generator
 ) -> list[Fact] | None:
     """Returns `size` new facts of a board `depth` moves away; None if it has fewer."""
-    away = np.flatnonzero(moves_from(boards.blocks, start) == depth)
+    is_start = np.arange(len(boards.boards)) == start
+    away = np.flatnonzero(moves_to(boards, is_start, depth) == depth)
     if not len(away):
         return None
     elsewhere = boards.facts[int(random.choice(away))]
@@ -191,16 +192,18 @@ def _puzzle(
 
 def solution(boards: Boards, board: Board, facts: Sequence[Fact]) -> tuple[int, ...]:
     """Returns a shortest solution; ties are resolved in the order of `MOVES`."""
-    goal = goal_boards(boards.blocks, facts)
-    moves, here = [], boards.place[board]
-    while not goal[here]:
-        following = boards.moved[here]
-        left = [
-            moves_from(boards.blocks, int(place))[goal].min() for place in following
-        ]
-        moves.append(int(np.argmin(left)))
-        here = following[moves[-1]]
+    left, here = moves_to(boards, goal_boards(boards, facts)), boards.place[board]
+    moves = []
+    while left[here]:
+        moves.append(int(left[boards.moved[here]].argmin()))
+        here = boards.moved[here, moves[-1]]
     return tuple(moves)
+
+
+def goal_boards(boards: Boards, facts: Sequence[Fact]) -> np.ndarray:
+    """Returns which boards satisfy all facts, (boards,) bool."""
+    columns = [boards.all_facts[fact] for fact in facts]
+    return np.asarray(boards.true[:, columns].all(axis=1))
 
 
 def worded(fact: Fact, turned: bool) -> Constraint:
