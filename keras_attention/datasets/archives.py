@@ -19,18 +19,10 @@ from keras_attention.datasets.files import (
 def read_members(
     path: str | os.PathLike[str], names: Collection[str]
 ) -> dict[str, bytes]:
-    """Reads files out of a `.tar` or `.tar.gz` without unpacking it.
+    """Reads files out of a `.tar` or `.tar.gz`, by name, without unpacking it.
 
-    Nothing is written to the disk. The whole archive is read first, so that gzip
-    verifies its checksum. Only then are its members used.
-
-    Args:
-        path: The archive.
-        names: The requested members. `"en/a.txt"` also matches `"any/folder/en/a.txt"`.
-
-    Returns:
-        A dictionary that maps each requested name to the bytes of its regular file.
-        Missing names are left out.
+    "en/a.txt" also matches "any/folder/en/a.txt"; missing names are left out. The whole
+    archive is read first, so that gzip verifies its checksum before a member is used.
 
     Raises:
         DamagedDataError: The file is truncated, altered or not an archive.

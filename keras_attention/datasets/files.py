@@ -60,15 +60,10 @@ class UnsafeArchiveError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A URL and the known properties of its file.
+    """A URL and the known properties of its file: SHA-256, size in bytes, or both.
 
-    Args:
-        url: The URL.
-        sha256: The file's hexadecimal SHA-256, if published.
-        size: The file's size in bytes, if known. At least one of `sha256` and `size` is
-            required.
-        unpacked: Whether `sha256` and `size` describe the gzip-decompressed content,
-            which stays the same if the file is recompressed.
+    If `unpacked`, they describe the gzip-decompressed content, which stays the same if
+    the file is recompressed.
     """
 
     url: str
@@ -117,23 +112,10 @@ def find(
 ) -> Path:
     """Returns the path of a data file and downloads it if needed.
 
-    A file in the folder named by `KERAS_ATTENTION_DATA` belongs to the user and is not
-    checked. A cached or downloaded file must match the given `sha256` and `size`, or
-    those of a mirror.
-
-    Args:
-        relative: The file's path in the data folder, with forward slashes.
-        url: The official URL.
-        sha256: The hexadecimal SHA-256 of the file at `url`.
-        size: The size in bytes of the file at `url`. At least one of `sha256` and
-            `size` is required.
-        unpacked: Whether `sha256` and `size` describe the gzip-decompressed content.
-        mirrors: Further sources, tried in order if `url` fails.
-        cache_name: The file's name in Keras' cache. Defaults to the last part of
-            `relative`.
-
-    Returns:
-        A `pathlib.Path` to an existing file.
+    A file in the folder named by `KERAS_ATTENTION_DATA`, at `relative`, belongs to the
+    user and is not checked. A file in Keras' cache, under `cache_name` or the last part
+    of `relative`, or a downloaded file must match the `sha256` and `size` of `url`, or
+    those of one of the `mirrors`, which are tried if `url` fails.
 
     Raises:
         DataNotFoundError: The file cannot be found or downloaded: the folder or file is
@@ -141,11 +123,6 @@ def find(
             lists what was tried and what to try next.
         DamagedDataError: A downloaded file does not match `sha256` or `size`, and no
             other source works.
-
-    Example:
-        ```python
-        path = find("babi/tasks.tar.gz", "https://example.org/t.tar.gz", size=11)
-        ```
     """
     sources = [Source(url, sha256, size, unpacked), *mirrors]
     tried: list[str] = []

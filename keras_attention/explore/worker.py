@@ -68,12 +68,7 @@ class Worker:
         self.close()
 
     def show(self, view: str, *args: Any) -> str:
-        """Returns the HTML of a view, or of a message to the reader.
-
-        Args:
-            view: the name of a file in `explore/views/`.
-            *args: the inputs of the view: strings, numbers and booleans.
-        """
+        """Returns the HTML of a view, a file in `explore/views/`, or of a message."""
         shown: str = self._answer(_show, view, *args)
         return shown
 

@@ -67,10 +67,7 @@ def find_exchanges(examples: Sequence[Example], seed: int = 0) -> Exchanges:
 def _closed(
     examples: Sequence[Example], phrases: tuple[tuple[str, ...], ...], seed: int
 ) -> tuple[tuple[str, ...], ...]:
-    """Leaves out phrases with an interchangeable word that also occurs elsewhere.
-
-    "John and Mary" is no single word, because John and Mary also occur alone.
-    """
+    """Leaves out phrases with an interchangeable word that also occurs elsewhere."""
     if not phrases:
         return ()
     joined = join_phrases(examples, phrases)

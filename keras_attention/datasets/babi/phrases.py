@@ -62,12 +62,7 @@ def needed_phrases(
 ) -> tuple[Words, ...]:
     """Selects the phrases that an exchange of single words cannot replace.
 
-    A phrase is needed if some member of its group has another first word, and some
-    member has another last word.
-
-    Args:
-        phrases: Phrases; see `find_phrases`.
-        groups: Groups of interchangeable words and joined phrases.
+    Some member of their group has another first word, and some has another last word.
     """
     needed = set()
     by_name = {_JOINT.join(phrase): phrase for phrase in phrases}

@@ -27,9 +27,6 @@ class BrokenMatError(ValueError):
 def arrays(content: bytes) -> dict[str, np.ndarray]:
     """Returns the real numeric arrays of a file by name. Sparse arrays become dense.
 
-    Args:
-        content: The file's bytes. Variables of other kinds are skipped.
-
     Raises:
         BrokenMatError: The bytes do not follow the format, or they end too early.
     """

@@ -109,18 +109,10 @@ def all_boards(blocks: int) -> Boards:
 
 
 def moves_to(boards: Boards, goal: np.ndarray, most: int | None = None) -> np.ndarray:
-    """Returns the minimum number of moves from each board to any goal board.
+    """Returns the minimum number of moves to any goal board, (boards,) int8.
 
-    A breadth-first search starts from the goal boards. Every move can be undone, so
-    distances are symmetric.
-
-    Args:
-        boards: All boards.
-        goal: (boards,) bool, True for goal boards.
-        most: The largest distance that is searched, or None.
-
-    Returns:
-        (boards,) int8, -1 for boards that are farther away.
+    A breadth-first search of at most `most` moves starts from the goal boards, `goal`
+    (boards,) bool. Every move can be undone. Boards that are farther away get -1.
     """
     left = np.where(goal, 0, -1).astype(np.int8)
     front, step = np.flatnonzero(goal), 0

@@ -93,10 +93,7 @@ def family_tree(
 
 @functools.cache
 def _relations(length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the labels of all relations of a length, and their basic relations.
-
-    The shapes are (relations,) and (relations, S).
-    """
+    """Returns the relations of a length: labels (R,) and basic relations (R, S)."""
     table = {k: path for k, path in kinship().items() if len(path) == length}
     return np.array([*table]), np.array([*table.values()])
 
@@ -104,12 +101,7 @@ def _relations(length: int) -> tuple[np.ndarray, np.ndarray]:
 def _random_questions(
     graphs: Graphs, low: int, high: int, queries: int, random: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Samples questions.
-
-    Returns:
-        (N, queries, 3) triples (person, relation, relative), their paths
-        (N, queries, 5, 3), and whether each family has a relation (N,).
-    """
+    """Samples triples (N, queries, 3), paths (N, queries, 5, 3), if there are any."""
     nodes, _, ends = graphs
     count, width = nodes.shape
     every = np.arange(count)

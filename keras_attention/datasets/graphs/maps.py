@@ -269,10 +269,7 @@ def _numbers_of_edges(start: np.ndarray, line: np.ndarray, lines: int) -> np.nda
 
 
 def _nearest(point: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the indices of the nearest other points, and whether they exist.
-
-    Both results are (N, P, K).
-    """
+    """Returns the nearest other points, and whether they exist, each (N, P, K)."""
     here = np.isfinite(point[..., 0])
     point = np.where(here[..., None], point, 0)
     apart = ((point[:, :, None] - point[:, None]) ** 2).sum(-1)  # (N, P, P)

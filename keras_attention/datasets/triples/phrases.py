@@ -61,13 +61,7 @@ class Phrases(NamedTuple):
 
 
 def words_of(relation: str) -> tuple[str, ...]:
-    """Splits the name of a relation into words in lower case.
-
-    Example:
-        ```python
-        words_of("releaseYear") == words_of("release_year") == ("release", "year")
-        ```
-    """
+    """Splits the name of a relation, such as "releaseYear", into lower-case words."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", relation)
     return tuple(re.sub(r"[\W_]+", " ", spaced).lower().split()) or ("relation",)
 
@@ -113,10 +107,7 @@ def participle_of(relation: str) -> str:
 def phrases_of_times(relation: str, participles: Iterable[str]) -> Phrases:
     """Makes questions for the time of an event: "when was {} directed" for a year.
 
-    Args:
-        relation: The name of a relation. If no word of it names a time, as "year" does,
-            there are no phrases.
-        participles: What happened, such as "directed".
+    If no word of the relation names a time, as "year" does, there are no phrases.
     """
     noun = " ".join(words_of(relation))
     done = tuple(participles) if TIMES & set(noun.split()) else ()
@@ -261,13 +252,7 @@ def _with_preposition(adverb: str, verbs: list[str], preposition: str) -> Phrase
 
 
 def verb_forms(verb: str) -> tuple[str, str, str]:
-    """Returns participle, past and base form of a participle or a past.
-
-    Example:
-        ```python
-        verb_forms("composed")  # ("composed", "composed", "compose")
-        ```
-    """
+    """Returns participle, past and base form of a participle or a past."""
     if verb in IRREGULAR:
         return IRREGULAR[verb]
     if not verb.endswith("ed") or len(verb) < 4:

@@ -17,11 +17,7 @@ def tab(
 ) -> tuple[Any, list[Any], Any]:
     """Adds the controls; returns the function, its inputs and its output.
 
-    Args:
-        gr: Gradio.
-        show: computes the view.
-        path: the file of the model.
-        described: what `Worker.describe` returned for the file.
+    `described` is what `Worker.describe` returned for the file.
     """
     if isinstance(described, str):
         return (lambda: described), [], gr.HTML()

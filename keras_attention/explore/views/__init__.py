@@ -29,10 +29,5 @@ _LOOKS: dict[str, Callable[..., View]] = {
 
 
 def shown(view: str, *args: Any) -> str:
-    """Returns the HTML of a view, or of the message if the input is bad.
-
-    Args:
-        view: the name of the view's file in this folder.
-        *args: the inputs of its `look`.
-    """
+    """Returns the HTML of a view, named as its file, or of a message to the reader."""
     return texts.shown(_LOOKS[view], *args)

@@ -22,10 +22,8 @@ _TITLE = "A computer that learned to use its memory"
 def look(edges: str, question: str, model: Any = None) -> View:
     """Lets a DNC follow a route in a graph, and shows its memory at each step.
 
-    Args:
-        edges: one edge a line: a place, a line and the next place, with "|" between.
-        question: a place and the lines to take, with "|" between.
-        model: a `DNCNetwork` with its preprocessor; by default the shipped one.
+    An edge is a line of a place, a line and the next place; a route is a place and the
+    lines to take. "|" stands between the names.
 
     Raises:
         InputError: an edge is not three names, the question is not a place and lines,

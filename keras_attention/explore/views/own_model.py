@@ -97,12 +97,7 @@ def _model(path: str) -> Any:
 
 
 def look(model: Any, *args: str) -> View:
-    """Calls a model with ids, and shows the weights of all attention layers.
-
-    Args:
-        model: a functional or sequential model.
-        *args: a text for each input of the model: numbers, with one line for each row
-            if the input has three axes.
+    """Calls a model with ids, a text for each input, and shows all attention maps.
 
     Raises:
         InputError: a text does not fit its input, the model cannot be called with the

@@ -19,12 +19,7 @@ ANSWERS = 4  # the likeliest answers that are shown
 
 
 def look(story: str, question: str, model: Any = None) -> View:
-    """Answers a question about a story, and shows the attention of each hop.
-
-    Args:
-        story: one sentence per line.
-        question: the question.
-        model: a `MemN2N` with its preprocessor; by default the shipped one.
+    """Answers a question about a story, a sentence a line, and shows each hop.
 
     Raises:
         InputError: the story or the question is empty or too long, or holds words that

@@ -22,13 +22,7 @@ _TITLE = "Where does the network look while it writes?"
 
 
 def look(task: str, text: str, model: Any = None) -> View:
-    """Translates a text, and shows the attention of each written token.
-
-    Args:
-        task: a key of `TASKS`.
-        text: the text to translate.
-        model: a `Transformer` or `Seq2Seq` with its preprocessor; by default the
-            shipped one.
+    """Writes a text by one of the `TASKS`, and shows the attention of each token.
 
     Raises:
         InputError: the text is empty or too long, holds no word that the network has

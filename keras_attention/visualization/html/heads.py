@@ -69,17 +69,7 @@ def heads_view(
 
 
 def groups_of(maps: Any, query_tokens: Any, key_tokens: Any) -> list[dict[str, Any]]:
-    """Checks weights and tokens; returns a group for each layer.
-
-    Args:
-        maps: See `heads_view`.
-        query_tokens: See `heads_view`.
-        key_tokens: See `heads_view`.
-
-    Returns:
-        Dicts of "name", "queries" (T strings), "keys" (S strings) and "weights" (H, T,
-        S), as lists.
-    """
+    """Checks the arguments of `heads_view`; returns its groups, as lists."""
     named = maps if isinstance(maps, Mapping) else {"attention": maps}
     if not named:
         raise ValueError("`maps` must hold at least one map. Received: maps={}")

@@ -188,10 +188,7 @@ def _ask_where(walkers: _Walkers) -> Question:
 
 
 def _ask_where_next(walkers: _Walkers) -> Question:
-    """Tasks 11 and 13: asks where someone is.
-
-    The fact with the pronoun and the fact with the names are the supporting facts.
-    """
+    """Tasks 11 and 13: asks where someone is; the names are in the fact before."""
     words, answer, (index,) = _ask_where(walkers)
     return Question(words, answer, (index - 1, index))
 
