@@ -96,9 +96,6 @@ def generate(
             Repeat a relation to make it more frequent.
         digits: Source images. Defaults to the 10,000 images of MNIST's test file.
 
-    Returns:
-        `Canvases`.
-
     Raises:
         ValueError: `count` is below 0, `part` is unknown, `relations` is empty or has
             an unknown name, `size` is too small for two digits, or `digits` has
@@ -146,9 +143,6 @@ def vectorize(canvases: Canvases) -> Vectors:
 
     Args:
         canvases: The N canvases.
-
-    Returns:
-        `Vectors`.
 
     Raises:
         ValueError: A caption has more than six words or words outside `VOCABULARY`.

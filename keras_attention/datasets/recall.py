@@ -68,9 +68,6 @@ def generate(
         keys: number of possible keys.
         values: number of possible values, at least 2.
 
-    Returns:
-        `Stories`.
-
     Raises:
         ValueError: a number is below 1, `values` is 1, or a story has more facts than
             keys.

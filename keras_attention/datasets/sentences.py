@@ -173,9 +173,6 @@ def vectorize(
         length: T. Defaults to the length of the longest sentence. Longer sentences keep
             the first T words.
 
-    Returns:
-        `Vectors`.
-
     Raises:
         ValueError: `sentences` is empty, a sentence has no words, or `length` is below
             1.

@@ -72,9 +72,6 @@ def draw_puzzles(
             wording. One puzzle in ten belongs to `"test"`.
         seed: Seed for `numpy.random.default_rng`.
 
-    Returns:
-        A list of `Puzzle`.
-
     Raises:
         ValueError: unknown `split`, a size below 1, a range with its minimum above its
             maximum, too many blocks or goals, or an impossible puzzle, such as six

@@ -36,9 +36,6 @@ def vectorize(
         length: T. Defaults to the number of tokens of the longest caption plus one.
             Longer captions are left out.
 
-    Returns:
-        `Vectors`.
-
     Raises:
         ValueError: No caption has fewer than `length` tokens, or `vocabulary` has no
             method `encode`.

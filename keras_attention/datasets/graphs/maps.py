@@ -75,9 +75,6 @@ def random_graphs(
             inference task.
         seed: Seed for `numpy.random.default_rng`.
 
-    Returns:
-        `Graphs`.
-
     Raises:
         ValueError: a size too small, a range with its minimum above its maximum, more
             nodes than labels, or more edges per node than `edge_labels`.
@@ -198,9 +195,6 @@ def read_network(path: str | os.PathLike[str], both_ways: bool = False) -> Netwo
     Args:
         path: Path of a UTF-8 file.
         both_ways: Whether every connection also leads back on the same line.
-
-    Returns:
-        A `Network`.
 
     Raises:
         DataNotFoundError: there is no such file.

@@ -107,9 +107,6 @@ def check_paths(
         destination: (N,) labels of the destination nodes.
         paths: (N, S, 3) triples of labels, padded with -1.
 
-    Returns:
-        `Verdict`.
-
     Raises:
         ValueError: a label is not in the graph, or sizes do not match.
 
@@ -196,9 +193,6 @@ def play(
         extra: Number of additional steps allowed beyond a shortest path.
         seed: A seed of `numpy.random.default_rng`, for `beta` and for ties between
             shortest paths.
-
-    Returns:
-        `Played`.
 
     Raises:
         ValueError: a `beta` outside 0 to 1, a negative `extra`.

@@ -71,9 +71,6 @@ def vectorize(
         progress: Called regularly and at the end with the number of finished pairs and
             the total.
 
-    Returns:
-        `Vectors`.
-
     Raises:
         ValueError: `pairs` is empty, a source has no tokens, an index is not a positive
             integer, or a sequence exceeds its given length.

@@ -164,9 +164,6 @@ class KnowledgeBase:
             hops: Maximum number of facts per path.
             size: Maximum number of facts.
 
-        Returns:
-            `Neighbourhood`.
-
         Raises:
             ValueError: The entity is unknown, or a number is below 1.
 
@@ -265,9 +262,6 @@ def parse(
         lines: The text, or its lines.
         separator: The separator of subject, relation and object.
         source: The name of the text in error messages, for example its file name.
-
-    Returns:
-        A list of `Fact`.
 
     Raises:
         ValueError: The separator is empty, or a line is not three separated names; the

@@ -36,9 +36,6 @@ def parse_questions(
         lines: The text or its lines; empty lines are skipped.
         source: The name of the text in error messages, for example its file name.
 
-    Returns:
-        A list of `Question`.
-
     Raises:
         ValueError: A line does not follow the format; the message gives `source` and
             the line number.
@@ -88,9 +85,6 @@ def load_metaqa(hops: int = 1, split: str = "test") -> list[Question]:
         hops: 1, 2 or 3.
         split: `"train"`, `"dev"` or `"test"`.
 
-    Returns:
-        A list of `Question`.
-
     Raises:
         ValueError: Unknown `hops` or `split`, or a line does not follow the format.
         DataNotFoundError: The file is missing; the message names what to download by
@@ -112,9 +106,6 @@ def load_metaqa_facts() -> list[Fact]:
     The loader searches the same folders as `load_metaqa` for the authors' `kb.txt`
     (134,741 facts), then for `kb_reconstructed.txt.gz`, which holds the facts that are
     available elsewhere.
-
-    Returns:
-        A list of `Fact`.
 
     Raises:
         ValueError: A line is not a fact; the message gives the file and the line.

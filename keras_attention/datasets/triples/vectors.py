@@ -101,9 +101,6 @@ def vectorize(
             give them an `"empty"` memory.
         seed: Seed for the random entity numbers.
 
-    Returns:
-        `Vectors`.
-
     Raises:
         ValueError: `questions` is empty, a size is below 1, or `unknown` has another
             value.
@@ -180,9 +177,6 @@ def ask(
             entities of the knowledge base.
         unknown: How to handle questions without a known entity: `"raise"` an error, or
             give them an `"empty"` row of words and the start −1.
-
-    Returns:
-        `Asked`.
 
     Raises:
         ValueError: `questions` is empty, or `unknown` has another value.
