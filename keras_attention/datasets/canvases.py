@@ -107,7 +107,14 @@ def generate(
         test = generate(500, seed=1, part="test")
         ```
     """
-    _check(count, part, relations)
+    check_size("count", count, least=0)
+    check_choice("part", part, _PARTS)
+    several = not isinstance(relations, str) and len(relations)
+    if not several or any(relation not in RELATIONS for relation in relations):
+        raise ValueError(
+            f"`relations` must be a sequence of {RELATIONS}. "
+            f"Received: relations={relations!r}"
+        )
     images, labels = mnist.load("test") if digits is None else digits
     _check_digits(images, labels)
     held_out = np.arange(len(labels)) % _HELD_OUT == _HELD_OUT - 1
@@ -273,17 +280,6 @@ def _ink(image: np.ndarray, index: int) -> np.ndarray:
             f"A digit's picture must have ink. Received: digits.images[{index}] is 0"
         )
     return image[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
-
-
-def _check(count: int, part: str, relations: Sequence[str]) -> None:
-    check_size("count", count, least=0)
-    check_choice("part", part, _PARTS)
-    several = not isinstance(relations, str) and len(relations)
-    if not several or any(relation not in RELATIONS for relation in relations):
-        raise ValueError(
-            f"`relations` must be a sequence of {RELATIONS}. "
-            f"Received: relations={relations!r}"
-        )
 
 
 def _check_digits(images: np.ndarray, labels: np.ndarray) -> None:

@@ -129,7 +129,7 @@ def find(
     path = _in_data_folder(relative, tried)
     if path is not None:
         return path
-    target = _cache_folder() / (cache_name or posixpath.basename(relative))
+    target = cache_folder() / (cache_name or posixpath.basename(relative))
     if _in_cache(target, sources, tried):
         return target
     damaged = False
@@ -167,7 +167,8 @@ def _in_data_folder(relative: str, tried: list[str]) -> Path | None:
     return path
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
+    """Returns the folder of Keras' cache."""
     home = os.environ.get("KERAS_HOME") or os.path.join("~", ".keras")
     return Path(home).expanduser() / "datasets"
 

@@ -77,7 +77,11 @@ def load(path: str | os.PathLike[str] = "ml-latest-small") -> Ratings:
         raise DamagedDataError(
             f"{folder} has ratings of films without a title: {untold[:5]}"
         )
-    names = _unique({film: titles[film] for film in set(films)})
+    counts = Counter(titles[film] for film in set(films))
+    names = {  # with the number of the film where a title stands for several
+        film: title if counts[title] == 1 else f"{title} [{film}]"
+        for film, title in titles.items()
+    }
     return Ratings.of(users, [names[film] for film in films], ratings, scale)
 
 
@@ -209,12 +213,3 @@ def _damaged(
 ) -> DamagedDataError:
     came = "" if received is None else f". Received: {received!r}"
     return DamagedDataError(f"{path}, line {line}: {rule}{came}")
-
-
-def _unique(titles: dict[int, str]) -> dict[int, str]:
-    """Appends the film number to duplicate titles."""
-    counts = Counter(titles.values())
-    return {
-        film: title if counts[title] == 1 else f"{title} [{film}]"
-        for film, title in titles.items()
-    }

@@ -12,7 +12,7 @@ inputs, labels = sentences.vectorize(train, vocabulary)
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -189,15 +189,11 @@ def vectorize(
         raise ValueError("`sentences` must hold at least one. Received: sentences=[]")
     if length is not None:
         at_least_one(length=length)
-    rows = [_encode(vocabulary, i, text) for i, (text, _) in enumerate(sentences)]
+    rows = [vocabulary.encode(text) for text, _ in sentences]
+    for i, (row, (text, _)) in enumerate(zip(rows, sentences)):
+        if not row:
+            raise ValueError(f"sentences[{i}] has no words. Received: {text!r}")
     width = length or max(map(len, rows))
     tokens = padded([row[:width] for row in rows], width)  # (N, T)
     labels = np.array([label for _, label in sentences], np.int32)  # (N,)
     return Vectors({"tokens": tokens}, labels)
-
-
-def _encode(vocabulary: Vocabulary, i: int, text: str) -> Sequence[int]:
-    row = vocabulary.encode(text)
-    if not row:
-        raise ValueError(f"sentences[{i}] has no words. Received: {text!r}")
-    return row

@@ -45,7 +45,7 @@ def joint_exchanges(
         ```
     """
     statistics = Statistics(examples, seed)
-    answers = {word for example in examples for word in _parts(example.answer)}
+    answers = {w for e in examples if e.answer for w in e.answer.split(",")}
     said_only = sorted(answers.difference(statistics.words))
     if len(said_only) > _LARGEST:
         said_only = []
@@ -79,10 +79,6 @@ def joint_exchanges(
 def as_mapping(exchange: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Maps each word to the word that replaces it."""
     return dict(exchange) | {other: word for word, other in exchange}
-
-
-def _parts(answer: str | None) -> list[str]:
-    return answer.split(",") if answer else []
 
 
 def _classes(statistics: Statistics) -> Iterator[tuple[str, ...]]:

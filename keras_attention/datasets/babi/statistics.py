@@ -107,7 +107,7 @@ class Statistics:
     def alike(self, word: str, other: str) -> bool:
         """Returns whether two words occur in the same sentences."""
         mine, theirs = self._contexts[word], self._contexts[other]
-        return _overlap(mine, theirs) >= _ALIKE
+        return len(mine & theirs) / max(min(len(mine), len(theirs)), 1) >= _ALIKE
 
     def preserved(self, exchange: Mapping[str, str]) -> bool:
         """Returns whether an exchange of words preserves the statistics of the stories.
@@ -261,10 +261,6 @@ def _without(sentence: tuple[str, ...], word: str) -> tuple[str, ...]:
 
 def _blank(answer: str, word: str) -> str:
     return "" if answer == word else answer
-
-
-def _overlap(first: set[Hashable], other: set[Hashable]) -> float:
-    return len(first & other) / max(min(len(first), len(other)), 1)
 
 
 def exchange_word(word: str, exchange: Mapping[str, str]) -> str:

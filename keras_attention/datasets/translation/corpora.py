@@ -141,7 +141,15 @@ def load(
         )
     if name == "multi30k":
         return read_files(*(_multi30k(split, lang, path) for lang in (source, target)))
-    pairs = read_tabbed(_tatoeba() if path is None else path)
+    if path is None:
+        path = files.find(
+            "tatoeba/nld-eng.zip",
+            _TATOEBA.url,
+            _TATOEBA.sha256,
+            size=_TATOEBA.size,
+            cache_name="tatoeba-nld-eng.zip",
+        )
+    pairs = read_tabbed(path)
     shares = _TATOEBA_SHARES[split]
     firsts = [pairs[first].source.encode() for first in _groups(pairs)]
     pairs = [
@@ -235,13 +243,6 @@ def _multi30k(split: str, language: str, path: str | os.PathLike[str] | None) ->
         size=size,
         unpacked=True,
         cache_name=f"multi30k-{name}",
-    )
-
-
-def _tatoeba() -> Path:
-    url, sha256, size = _TATOEBA.url, _TATOEBA.sha256, _TATOEBA.size
-    return files.find(
-        "tatoeba/nld-eng.zip", url, sha256, size=size, cache_name="tatoeba-nld-eng.zip"
     )
 
 

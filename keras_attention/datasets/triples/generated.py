@@ -180,15 +180,10 @@ def _onward(
 
 def _with_other(text: str, random: np.random.Generator) -> str:
     """Inserts `"<other>"` before a word that is outside of the brackets."""
-    before, entity, after = _split(text)
-    words = [*before.split(), entity, *after.split()]
+    start, end = text.index("["), text.rindex("]") + 1
+    words = [*text[:start].split(), text[start:end], *text[end:].split()]
     words.insert(random.integers(len(words) + 1), OTHER)
     return " ".join(words)
-
-
-def _split(text: str) -> tuple[str, str, str]:
-    start, end = text.index("["), text.rindex("]") + 1
-    return text[:start], text[start:end], text[end:]
 
 
 class SeveralValues(NamedTuple):

@@ -83,8 +83,8 @@ def phrases_of(relation: str) -> Phrases:
     if len(words) > 1 and words[0] in ("has", "have", "is", "was", "are", "were"):
         words = words[1:]
     last, before = words[-1], words[:-1]
-    if last == "by" and before:
-        return _passive(before)
+    if last == "by" and before:  # the object acts on the subject
+        return _verb(verb_forms(before[-1]), " ".join(before[:-1]))
     if last == "of" and before:
         return _noun(" ".join(before)).inverse()
     if last in PREPOSITIONS:
@@ -164,11 +164,6 @@ def _noun(noun: str) -> Phrases:
         (f"the {noun} of {{}}", f"{{}} 's {noun}"),
         (f"the one whose {noun} is {{}}", f"what has the {noun} {{}}"),
     )
-
-
-def _passive(words: list[str]) -> Phrases:
-    """Of "directed by": the object acts on the subject."""
-    return _verb(verb_forms(words[-1]), " ".join(words[:-1]))
 
 
 def _verb(

@@ -117,8 +117,7 @@ def load_metaqa_facts() -> list[Fact]:
 
 def _at_hand(names: tuple[str, ...]) -> Path:
     """Returns the first file of `names` in the data folder or in Keras' cache."""
-    home = os.environ.get("KERAS_HOME") or os.path.join("~", ".keras")
-    folders = [Path(home).expanduser() / "datasets" / "metaqa"]
+    folders = [files.cache_folder() / "metaqa"]
     data = os.environ.get(files.DATA_VARIABLE)
     if data:
         folders.insert(0, Path(data) / "kb" / "metaqa")
