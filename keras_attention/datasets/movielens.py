@@ -163,9 +163,12 @@ def _records(
     if not path.is_file():
         raise DataNotFoundError(f"{path} is no file. Get it from {_ADDRESS}.")
     columns = columns if header is None else len(header)
-    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
     with path.open(encoding=encoding, newline="") as file:
-        reader = csv.reader(file, delimiter=delimiter, quoting=quoting)
+        reader = csv.reader(
+            file,
+            delimiter=delimiter,
+            quoting=csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE,
+        )
         try:
             if header is not None:
                 first = next(reader, [])
