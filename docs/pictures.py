@@ -15,6 +15,7 @@ docs/drawings_*.py are files as well.
 import ast
 import functools
 import hashlib
+import importlib
 import io
 import json
 import re
@@ -48,6 +49,13 @@ GUIDES = (
     "supporting-facts.md",
     "knowledge-base.md",
 )
+DRAWN_BY = {  # the modules of functions that are not of the package
+    "plot_capacity": "studies.capacity.picture",
+    "plot_curves": "studies.pictures",
+    "plot_growth": "speed.growth",
+    "plot_puzzle": "studies.blocks.drawing",
+}
+FOLDERS = {"studies": ROOT / "examples", "speed": ROOT / "tests"}
 CODE = re.compile(r"(?<!-->\n)^```python\n(.*?)^```$", re.M | re.S)  # and is to run
 
 
@@ -179,12 +187,12 @@ def draw(call):
     """
     from PIL import Image, PngImagePlugin
 
-    from keras_attention import visualization
-
     weights, *texts = call["arguments"]
     if isinstance(weights, dict):  # the trace of a memory
         weights = SimpleNamespace(**weights)
-    figure = getattr(visualization, call["function"])(weights, *texts, **call["more"])
+    function = call["function"]
+    module = importlib.import_module(module_of(function))
+    figure = getattr(module, function)(weights, *texts, **call["more"])
     drawn, picture = io.BytesIO(), io.BytesIO()
     figure.savefig(drawn, format="png", dpi=160)
     recorded = PngImagePlugin.PngInfo()
@@ -198,7 +206,15 @@ def draw(call):
 def source_of(call):
     """The hash of what a picture is drawn from: its data and the code that draws it."""
     text = json.dumps(call, sort_keys=True)
-    function = call["function"]
+    module = module_of(call["function"])
+    code = "".join(code_of(path) for path in sorted(modules_behind(module)))
+    return hashlib.sha256((text + code).encode()).hexdigest()[:16]
+
+
+def module_of(function):
+    """The name of the module that defines a function that draws."""
+    if function in DRAWN_BY:
+        return DRAWN_BY[function]
     start = ast.parse(
         (ROOT / "keras_attention/visualization/__init__.py").read_text("utf-8")
     )
@@ -208,16 +224,17 @@ def source_of(call):
         if isinstance(node, ast.ImportFrom)
         and function in {alias.name for alias in node.names}
     }
-    code = "".join(code_of(path) for path in sorted(modules_behind(module)))
-    return hashlib.sha256((text + code).encode()).hexdigest()[:16]
+    return module
 
 
 @functools.cache
 def modules_behind(module):
-    """The files of a module and of what it imports from the package."""
+    """The files of a module and of what it imports from the repository."""
     found, ahead = set(), [module]
     while ahead:
-        path = ROOT / f"{ahead.pop().replace('.', '/')}.py"
+        module = ahead.pop()
+        folder = FOLDERS.get(module.partition(".")[0], ROOT)
+        path = folder / f"{module.replace('.', '/')}.py"
         if path in found or not path.exists():
             continue
         found.add(path)

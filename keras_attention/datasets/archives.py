@@ -1,50 +1,28 @@
 """Reads files from tar archives without unpacking them, and rejects unsafe archives."""
 
-import gzip
 import os
 import posixpath
-import struct
 import tarfile
-import zlib
 from collections.abc import Collection
 from pathlib import Path
 
 from keras_attention.datasets.files import (
     ARCHIVE_LIMIT,
     CHUNK,
+    DAMAGES,
     DamagedDataError,
     UnsafeArchiveError,
     open_decompressed,
-)
-
-# What `tarfile` and `gzip` raise for damaged bytes.
-_DAMAGES = (
-    tarfile.TarError,
-    gzip.BadGzipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    ValueError,
-    ArithmeticError,
-    LookupError,
 )
 
 
 def read_members(
     path: str | os.PathLike[str], names: Collection[str]
 ) -> dict[str, bytes]:
-    """Reads files out of a `.tar` or `.tar.gz` without unpacking it.
+    """Reads files out of a `.tar` or `.tar.gz`, by name, without unpacking it.
 
-    Nothing is written to the disk. The whole archive is read first, so that gzip
-    verifies its checksum. Only then are its members used.
-
-    Args:
-        path: The archive.
-        names: The requested members. `"en/a.txt"` also matches `"any/folder/en/a.txt"`.
-
-    Returns:
-        A dictionary that maps each requested name to the bytes of its regular file.
-        Missing names are left out.
+    "en/a.txt" also matches "any/folder/en/a.txt"; missing names are left out. The whole
+    archive is read first, so that gzip verifies its checksum before a member is used.
 
     Raises:
         DamagedDataError: The file is truncated, altered or not an archive.
@@ -52,7 +30,7 @@ def read_members(
             folder, links to such a path, or is not a file, a folder or a link.
     """
     path = Path(path)
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     try:
         total = _read_through(path)
         with (
@@ -66,15 +44,15 @@ def read_members(
                 name = _wanted(member, names)
                 content = None if name is None else archive.extractfile(member)
                 if name is not None and content is not None:
-                    found[name] = content.read()
+                    contents[name] = content.read()
     except UnsafeArchiveError:
         raise
-    except _DAMAGES as error:
+    except (tarfile.TarError, *DAMAGES) as error:
         raise DamagedDataError(
             f"{path} is damaged or is no tar archive ({error}). "
             "Delete it and download it again."
         ) from error
-    return found
+    return contents
 
 
 def _wanted(member: tarfile.TarInfo, names: Collection[str]) -> str | None:

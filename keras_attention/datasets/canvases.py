@@ -96,9 +96,6 @@ def generate(
             Repeat a relation to make it more frequent.
         digits: Source images. Defaults to the 10,000 images of MNIST's test file.
 
-    Returns:
-        `Canvases`.
-
     Raises:
         ValueError: `count` is below 0, `part` is unknown, `relations` is empty or has
             an unknown name, `size` is too small for two digits, or `digits` has
@@ -110,7 +107,14 @@ def generate(
         test = generate(500, seed=1, part="test")
         ```
     """
-    _check(count, part, relations)
+    check_size("count", count, least=0)
+    check_choice("part", part, _PARTS)
+    several = not isinstance(relations, str) and len(relations)
+    if not several or any(relation not in RELATIONS for relation in relations):
+        raise ValueError(
+            f"`relations` must be a sequence of {RELATIONS}. "
+            f"Received: relations={relations!r}"
+        )
     images, labels = mnist.load("test") if digits is None else digits
     _check_digits(images, labels)
     held_out = np.arange(len(labels)) % _HELD_OUT == _HELD_OUT - 1
@@ -146,9 +150,6 @@ def vectorize(canvases: Canvases) -> Vectors:
 
     Args:
         canvases: The N canvases.
-
-    Returns:
-        `Vectors`.
 
     Raises:
         ValueError: A caption has more than six words or words outside `VOCABULARY`.
@@ -246,10 +247,7 @@ def _covered(low: np.ndarray, high: np.ndarray, cells: int, pixels: int) -> np.n
 
 
 def _places(
-    random: np.random.Generator,
-    shapes: list[tuple[int, ...]],
-    size: int,
-    relation: str,
+    random: np.random.Generator, shapes: list[tuple[int, ...]], size: int, relation: str
 ) -> list[tuple[int, int]]:
     """Returns the (top, left) corner of each digit, in caption order."""
     if relation == "alone":
@@ -282,17 +280,6 @@ def _ink(image: np.ndarray, index: int) -> np.ndarray:
             f"A digit's picture must have ink. Received: digits.images[{index}] is 0"
         )
     return image[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
-
-
-def _check(count: int, part: str, relations: Sequence[str]) -> None:
-    check_size("count", count, least=0)
-    check_choice("part", part, _PARTS)
-    several = not isinstance(relations, str) and len(relations)
-    if not several or any(relation not in RELATIONS for relation in relations):
-        raise ValueError(
-            f"`relations` must be a sequence of {RELATIONS}. "
-            f"Received: relations={relations!r}"
-        )
 
 
 def _check_digits(images: np.ndarray, labels: np.ndarray) -> None:

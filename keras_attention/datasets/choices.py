@@ -8,12 +8,7 @@ def check_choice(
 ) -> None:
     """Raises a ValueError unless `value` is one of the choices.
 
-    Args:
-        name: The name of the argument.
-        value: Its value.
-        choices: The allowed values.
-        rule: What the value must be, in the words of the message; by default, the
-            choices.
+    The message says `rule`, or lists the choices.
     """
     choices = list(choices)  # unlike a dict, it compares unhashable values
     if value not in choices:

@@ -36,28 +36,10 @@ FIRST = datetime.date(1950, 1, 1)
 LAST = datetime.date(2049, 12, 31)
 
 _MONTHS = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
+    "January February March April May June July August September October November "
+    "December"
 )
-_WEEKDAYS = (
-    "Monday",
-    "Tuesday",
-    "Wednesday",
-    "Thursday",
-    "Friday",
-    "Saturday",
-    "Sunday",
-)
+_WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday"
 # Format fields: {d} is the day, {dd} the two-digit day, {nth} the ordinal "27th"; {m}
 # and {mm} the month number, {Month} and {Mon} the month name; {yyyy} and {yy} the year;
 # {Weekday} and {Day} the weekday.
@@ -166,7 +148,8 @@ def write(date: datetime.date, format: str) -> str:
         raise ValueError(
             f"`date` must be from {FIRST} to {LAST}. Received: date={date}"
         )
-    month, weekday = _MONTHS[date.month - 1], _WEEKDAYS[date.weekday()]
+    month = _MONTHS.split()[date.month - 1]
+    weekday = _WEEKDAYS.split()[date.weekday()]
     return FORMATS[format].format(
         d=date.day,
         dd=f"{date.day:02}",
@@ -223,16 +206,14 @@ def generate(
     rng = np.random.default_rng(seed)
     chosen_days = rng.integers(len(days), size=count)  # (N,)
     chosen_names = rng.integers(len(names), size=count)  # (N,)
-    pairs = []
-    for day, name in zip(chosen_days, chosen_names, strict=True):
-        date = days[day]
-        pairs.append(Pair(write(date, names[name]), date.isoformat(), names[name]))
-    return pairs
+    return [
+        Pair(write(days[day], names[name]), days[day].isoformat(), names[name])
+        for day, name in zip(chosen_days, chosen_names, strict=True)
+    ]
 
 
 def vectorize(
-    pairs: Iterable[Sequence[str]],
-    progress: Callable[[int, int], object] | None = None,
+    pairs: Iterable[Sequence[str]], progress: Callable[[int, int], object] | None = None
 ) -> vectors.Vectors:
     """Turns N pairs into arrays of character indices.
 

@@ -13,6 +13,7 @@ import io
 import os
 import posixpath
 import queue
+import struct
 import threading
 import urllib.error
 import urllib.request
@@ -23,12 +24,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 from keras_attention.datasets import parts
+from keras_attention.text.encoding import decode_text
 
 DATA_VARIABLE = "KERAS_ATTENTION_DATA"
 PROBE_SECONDS = 5.0  # timeout in seconds for the first response
 STALL_SECONDS = 30.0  # timeout in seconds for a stalled download
 ARCHIVE_LIMIT = 2**30  # limit in bytes for a decompressed archive
 CHUNK = 2**20
+# What `gzip` raises for damaged bytes, and what the readers of archives raise, too.
+GZIP_DAMAGES = (gzip.BadGzipFile, zlib.error, EOFError)
+DAMAGES = (*GZIP_DAMAGES, struct.error, ValueError, ArithmeticError, LookupError)
 
 
 class DataNotFoundError(FileNotFoundError):
@@ -38,7 +43,11 @@ class DataNotFoundError(FileNotFoundError):
         tried: one sentence per attempt, which explains why the attempt failed.
     """
 
-    tried: tuple[str, ...] = ()
+    tried: tuple[str, ...]
+
+    def __init__(self, *args: object, tried: Iterable[str] = ()) -> None:
+        super().__init__(*args)
+        self.tried = tuple(tried)
 
 
 class DamagedDataError(ValueError):
@@ -51,15 +60,10 @@ class UnsafeArchiveError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A URL and the known properties of its file.
+    """A URL and the known properties of its file: SHA-256, size in bytes, or both.
 
-    Args:
-        url: The URL.
-        sha256: The file's hexadecimal SHA-256, if published.
-        size: The file's size in bytes, if known. At least one of `sha256` and `size` is
-            required.
-        unpacked: Whether `sha256` and `size` describe the gzip-decompressed content,
-            which stays the same if the file is recompressed.
+    If `unpacked`, they describe the gzip-decompressed content, which stays the same if
+    the file is recompressed.
     """
 
     url: str
@@ -89,7 +93,7 @@ class Source:
             if self.size is not None and size != self.size:
                 return f"it has {size} bytes, not {self.size}"
             digest = None if self.sha256 is None else _sha256(path, self.unpacked)
-        except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        except GZIP_DAMAGES as error:
             return f"it is no whole gzip file ({error})"
         if digest != self.sha256:
             return f"its SHA-256 is {digest}, not {self.sha256}"
@@ -108,23 +112,10 @@ def find(
 ) -> Path:
     """Returns the path of a data file and downloads it if needed.
 
-    A file in the folder named by `KERAS_ATTENTION_DATA` belongs to the user and is not
-    checked. A cached or downloaded file must match the given `sha256` and `size`, or
-    those of a mirror.
-
-    Args:
-        relative: The file's path in the data folder, with forward slashes.
-        url: The official URL.
-        sha256: The hexadecimal SHA-256 of the file at `url`.
-        size: The size in bytes of the file at `url`. At least one of `sha256` and
-            `size` is required.
-        unpacked: Whether `sha256` and `size` describe the gzip-decompressed content.
-        mirrors: Further sources, tried in order if `url` fails.
-        cache_name: The file's name in Keras' cache. Defaults to the last part of
-            `relative`.
-
-    Returns:
-        A `pathlib.Path` to an existing file.
+    A file in the folder named by `KERAS_ATTENTION_DATA`, at `relative`, belongs to the
+    user and is not checked. A file in Keras' cache, under `cache_name` or the last part
+    of `relative`, or a downloaded file must match the `sha256` and `size` of `url`, or
+    those of one of the `mirrors`, which are tried if `url` fails.
 
     Raises:
         DataNotFoundError: The file cannot be found or downloaded: the folder or file is
@@ -132,18 +123,13 @@ def find(
             lists what was tried and what to try next.
         DamagedDataError: A downloaded file does not match `sha256` or `size`, and no
             other source works.
-
-    Example:
-        ```python
-        path = find("babi/tasks.tar.gz", "https://example.org/t.tar.gz", size=11)
-        ```
     """
     sources = [Source(url, sha256, size, unpacked), *mirrors]
     tried: list[str] = []
     path = _in_data_folder(relative, tried)
     if path is not None:
         return path
-    target = _cache_folder() / (cache_name or posixpath.basename(relative))
+    target = cache_folder() / (cache_name or posixpath.basename(relative))
     if _in_cache(target, sources, tried):
         return target
     damaged = False
@@ -163,9 +149,7 @@ def find(
     )
     if damaged:
         raise DamagedDataError(message)
-    nowhere = DataNotFoundError(message)
-    nowhere.tried = tuple(tried)
-    raise nowhere
+    raise DataNotFoundError(message, tried=tried)
 
 
 def _in_data_folder(relative: str, tried: list[str]) -> Path | None:
@@ -183,7 +167,8 @@ def _in_data_folder(relative: str, tried: list[str]) -> Path | None:
     return path
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
+    """Returns the folder of Keras' cache."""
     home = os.environ.get("KERAS_HOME") or os.path.join("~", ".keras")
     return Path(home).expanduser() / "datasets"
 
@@ -330,6 +315,21 @@ def open_decompressed(path: Path) -> gzip.GzipFile | io.BufferedReader:
     return gzip.open(path, "rb") if is_gzip else open(path, "rb")
 
 
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Returns the text of a plain or gzipped UTF-8 file.
+
+    Raises:
+        DataNotFoundError: No such file.
+        DamagedDataError: The file is not UTF-8, and the message gives the line; or a
+            gzipped file is truncated or altered.
+    """
+    content = read_decompressed(Path(path))
+    try:
+        return decode_text(content, path)
+    except ValueError as error:
+        raise DamagedDataError(str(error)) from error
+
+
 def read_decompressed(path: Path) -> bytes:
     """Returns the content of a file; a gzip file is decompressed.
 
@@ -340,7 +340,7 @@ def read_decompressed(path: Path) -> bytes:
     with open_decompressed(path) as file:
         try:
             return file.read()
-        except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        except GZIP_DAMAGES as error:
             raise DamagedDataError(
                 f"{path} is truncated or altered ({error}). Get it again."
             ) from error

@@ -57,9 +57,6 @@ def load(split: str = "test") -> Digits:
     Args:
         split: `"train"` or `"test"`.
 
-    Returns:
-        `Digits`.
-
     Raises:
         ValueError: Unknown `split`.
         DataNotFoundError: A file cannot be found or downloaded; the message lists what

@@ -22,18 +22,16 @@ from __future__ import annotations
 
 import csv
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from keras_attention.datasets.files import (
     DATA_VARIABLE,
     DamagedDataError,
     DataNotFoundError,
 )
-from keras_attention.datasets.ratings import Ratings, check_scale
+from keras_attention.datasets.ratings import Ratings
 
 NAMES = ("ml-latest-small", "ml-100k")
 _ADDRESS = "https://grouplens.org/datasets/movielens/"
@@ -73,13 +71,17 @@ def load(path: str | os.PathLike[str] = "ml-latest-small") -> Ratings:
             f"{folder} has neither `ratings.csv` nor `u.data`: it is no unpacked "
             f"folder of MovieLens. Get one from {_ADDRESS} and unpack it."
         )
-    users, films, ratings = (list(column) for column in zip(*rows))
+    users, films, ratings = zip(*rows)
     untold = sorted(set(films) - set(titles))
     if untold:
         raise DamagedDataError(
             f"{folder} has ratings of films without a title: {untold[:5]}"
         )
-    names = _unique({film: titles[film] for film in set(films)})
+    counts = Counter(titles[film] for film in set(films))
+    names = {  # with the number of the film where a title stands for several
+        film: title if counts[title] == 1 else f"{title} [{film}]"
+        for film, title in titles.items()
+    }
     return Ratings.of(users, [names[film] for film in films], ratings, scale)
 
 
@@ -136,10 +138,12 @@ def _folder(path: str | os.PathLike[str]) -> Path:
             f"one of the names {list(NAMES)}."
         )
     data = os.environ.get(DATA_VARIABLE)
-    found = None if data is None else Path(data) / "movielens" / folder
-    if found is not None and found.is_dir():
-        return found
-    where = f"{DATA_VARIABLE} is not set" if found is None else f"{found} is no folder"
+    where = f"{DATA_VARIABLE} is not set"
+    if data is not None:
+        unpacked = Path(data) / "movielens" / folder
+        if unpacked.is_dir():
+            return unpacked
+        where = f"{unpacked} is no folder"
     raise DataNotFoundError(
         f"{path} is not there: {where}. Its terms want you to get it yourself: "
         f"download {path}.zip from {_ADDRESS}, and unpack it into `movielens` in the "
@@ -159,11 +163,12 @@ def _records(
     if not path.is_file():
         raise DataNotFoundError(f"{path} is no file. Get it from {_ADDRESS}.")
     columns = columns if header is None else len(header)
-    more: dict[str, Any] = {"delimiter": delimiter}
-    if delimiter != ",":
-        more["quoting"] = csv.QUOTE_NONE
     with path.open(encoding=encoding, newline="") as file:
-        reader = csv.reader(file, **more)
+        reader = csv.reader(
+            file,
+            delimiter=delimiter,
+            quoting=csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE,
+        )
         try:
             if header is not None:
                 first = next(reader, [])
@@ -187,14 +192,12 @@ def _checked(
     """Converts users, films and ratings to numbers and checks the scale."""
     rows: list[tuple[int, int, float]] = []
     for line, (user, film, rating, _) in records:
-        one = _number(path, line, rating, float)
-        try:
-            check_scale(np.array([one]), scale)
-        except ValueError as error:
+        number = _number(path, line, rating, float)
+        if not scale[0] <= number <= scale[1]:
             rule = f"a rating must be from {scale[0]:g} to {scale[1]:g}"
-            raise _damaged(path, line, rule, rating) from error
+            raise _damaged(path, line, rule, rating)
         rows.append(
-            (_number(path, line, user, int), _number(path, line, film, int), one)
+            (_number(path, line, user, int), _number(path, line, film, int), number)
         )
     if not rows:
         raise DamagedDataError(f"{path} holds no rating.")
@@ -213,14 +216,3 @@ def _damaged(
 ) -> DamagedDataError:
     came = "" if received is None else f". Received: {received!r}"
     return DamagedDataError(f"{path}, line {line}: {rule}{came}")
-
-
-def _unique(titles: dict[int, str]) -> dict[int, str]:
-    """Appends the film number to duplicate titles."""
-    counts: dict[str, int] = {}
-    for title in titles.values():
-        counts[title] = counts.get(title, 0) + 1
-    return {
-        film: title if counts[title] == 1 else f"{title} [{film}]"
-        for film, title in titles.items()
-    }

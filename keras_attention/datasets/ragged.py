@@ -36,6 +36,14 @@ def places(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return row, np.arange(len(row)) - (np.cumsum(sizes) - sizes)[row]
 
 
+def padded(rows: Sequence[Sequence[int]], width: int) -> np.ndarray:
+    """Pads N rows of at most `width` indices with 0 to (N, `width`) int32."""
+    table = np.zeros((len(rows), width), np.int32)
+    for row, indices in zip(table, rows, strict=True):
+        row[: len(indices)] = indices
+    return table
+
+
 def steps_for(lengths: np.ndarray, steps: int | None) -> int:
     """Returns T: the requested steps, or the length of the longest sequence.
 

@@ -78,7 +78,16 @@ class Ratings:
                 "`users`, `items` and `ratings` must be as many, at least one. "
                 f"Received: {len(users)}, {len(items)} and {rating.size}"
             )
-        check_scale(rating, scale)
+        low, high = scale or (-np.inf, np.inf)
+        wrong = np.flatnonzero(
+            ~(np.isfinite(rating) & (low <= rating) & (rating <= high))
+        )
+        if len(wrong):
+            rule = "finite" if scale is None else f"from {low:g} to {high:g}"
+            raise ValueError(
+                f"`ratings` must be {rule}. Received: ratings[{wrong[0]}]="
+                f"{rating[wrong[0]]:g}, and {len(wrong) - 1} more like it"
+            )
         names, titles = sorted(set(users)), sorted(set(items))
         of_user = {name: n for n, name in enumerate(names)}
         of_item = {name: n for n, name in enumerate(titles)}
@@ -289,27 +298,3 @@ def histories(
         "history_ratings": ratings,
         "history_mask": is_filled,
     }
-
-
-def check_scale(
-    ratings: np.ndarray, scale: tuple[float, float] | None, where: str = "ratings"
-) -> None:
-    """Raises a ValueError for impossible ratings.
-
-    Args:
-        ratings: numbers (N,).
-        scale: the lowest and the highest possible rating, or None.
-        where: the name of the ratings in the error message.
-
-    Raises:
-        ValueError: a rating is not finite or is off the scale.
-    """
-    low, high = scale or (-np.inf, np.inf)
-    wrong = ~(np.isfinite(ratings) & (low <= ratings) & (ratings <= high))
-    if wrong.any():
-        first = int(np.argmax(wrong))
-        rule = "finite" if scale is None else f"from {low:g} to {high:g}"
-        raise ValueError(
-            f"`{where}` must be {rule}. Received: {where}[{first}]={ratings[first]:g}, "
-            f"and {int(wrong.sum()) - 1} more like it"
-        )

@@ -68,9 +68,6 @@ def generate(
         keys: number of possible keys.
         values: number of possible values, at least 2.
 
-    Returns:
-        `Stories`.
-
     Raises:
         ValueError: a number is below 1, `values` is 1, or a story has more facts than
             keys.
@@ -128,5 +125,5 @@ def words(sentences: np.ndarray, values: int = VALUES) -> list[str]:
     def word(token: int) -> str:
         return f"v{token}" if token <= values else f"k{token - values}"
 
-    told = [[word(int(token)) for token in one if token] for one in sentences]
-    return [" ".join(one) for one in told if one]
+    told = [[word(int(token)) for token in sentence if token] for sentence in sentences]
+    return [" ".join(sentence) for sentence in told if sentence]

@@ -12,16 +12,15 @@ inputs, labels = sentences.vectorize(train, vocabulary)
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
 from keras_attention.datasets import files
 from keras_attention.datasets.choices import check_choice
-from keras_attention.datasets.ragged import at_least_one
-from keras_attention.datasets.triples.knowledge import read_lines
-from keras_attention.text.vocabulary import PADDING, Vocabulary, tokenize
+from keras_attention.datasets.ragged import at_least_one, padded
+from keras_attention.text.vocabulary import Vocabulary, tokenize
 
 __all__ = [
     "Sentence",
@@ -43,10 +42,7 @@ _SST2_FILES = {
         "ec192f833a64da08f475488a77b0d0b47db47acd0f458bd18433fc793b569920",
         720_259,
     ),
-    "dev": (
-        "eddea6b39e601dd4e7a672b53cc40fdf6019fa80522f351206c24340ca5d9359",
-        92_057,
-    ),
+    "dev": ("eddea6b39e601dd4e7a672b53cc40fdf6019fa80522f351206c24340ca5d9359", 92_057),
     "test": (
         "831169c7e2e429d6026e1bdbb542f33b636e3e596caad9602ebc953c205928b7",
         188_749,
@@ -79,9 +75,7 @@ class Vectors(NamedTuple):
 
 
 def load(
-    name: str = "sst2",
-    split: str = "train",
-    path: str | os.PathLike[str] | None = None,
+    name: str = "sst2", split: str = "train", path: str | os.PathLike[str] | None = None
 ) -> list[Sentence]:
     """Loads the sentences of SST-2.
 
@@ -152,7 +146,7 @@ def read_tabbed(path: str | os.PathLike[str]) -> list[Sentence]:
         ```
     """
     labelled = []
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in enumerate(files.read_text(path).split("\n"), 1):
         if not line.strip():
             continue
         text, _, label = (field.strip() for field in line.partition("\t"))
@@ -179,9 +173,6 @@ def vectorize(
         length: T. Defaults to the length of the longest sentence. Longer sentences keep
             the first T words.
 
-    Returns:
-        `Vectors`.
-
     Raises:
         ValueError: `sentences` is empty, a sentence has no words, or `length` is below
             1.
@@ -198,18 +189,11 @@ def vectorize(
         raise ValueError("`sentences` must hold at least one. Received: sentences=[]")
     if length is not None:
         at_least_one(length=length)
-    rows = [_encode(vocabulary, i, text) for i, (text, _) in enumerate(sentences)]
-    longest = max(map(len, rows))
-    tokens = np.full((len(rows), length or longest), PADDING, np.int32)  # (N, T)
-    for line, row in zip(tokens, rows):
-        tokens_of_row = row[: tokens.shape[1]]
-        line[: len(tokens_of_row)] = tokens_of_row
+    rows = [vocabulary.encode(text) for text, _ in sentences]
+    for i, (row, (text, _)) in enumerate(zip(rows, sentences)):
+        if not row:
+            raise ValueError(f"sentences[{i}] has no words. Received: {text!r}")
+    width = length or max(map(len, rows))
+    tokens = padded([row[:width] for row in rows], width)  # (N, T)
     labels = np.array([label for _, label in sentences], np.int32)  # (N,)
     return Vectors({"tokens": tokens}, labels)
-
-
-def _encode(vocabulary: Vocabulary, i: int, text: str) -> Sequence[int]:
-    row = vocabulary.encode(text)
-    if not row:
-        raise ValueError(f"sentences[{i}] has no words. Received: {text!r}")
-    return row

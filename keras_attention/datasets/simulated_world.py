@@ -88,7 +88,13 @@ def simulate(
         examples = simulate(count=300, difficulty=5, seed=7)
         ```
     """
-    _check(count, difficulty, questions)
+    check_size("count", count, least=0)
+    if not isinstance(difficulty, int) or not 1 <= difficulty <= _HARDEST:
+        raise ValueError(
+            f"`difficulty` must be a whole number from 1 to {_HARDEST}. "
+            f"Received: difficulty={difficulty!r}"
+        )
+    check_choice("questions", questions, _KINDS, f"one of {list(_KINDS)}")
     random_source = RandomSource(np.random.default_rng(seed))
     asker = _Asker(random_source, _KINDS[questions], difficulty)
     examples: list[Example] = []
@@ -107,16 +113,6 @@ def simulate(
             if known is not None:
                 examples.append(_ask(known, tuple(story)))
     return examples[:count]
-
-
-def _check(count: int, difficulty: int, questions: str) -> None:
-    check_size("count", count, least=0)
-    if not isinstance(difficulty, int) or not 1 <= difficulty <= _HARDEST:
-        raise ValueError(
-            f"`difficulty` must be a whole number from 1 to {_HARDEST}. "
-            f"Received: difficulty={difficulty!r}"
-        )
-    check_choice("questions", questions, _KINDS, f"one of {list(_KINDS)}")
 
 
 class _Known(NamedTuple):

@@ -9,13 +9,7 @@ from typing import NamedTuple
 
 
 class Reader(NamedTuple):
-    """A network that reads a sentence.
-
-    Attributes:
-        preset: the name of the shipped network.
-        example: a sentence to read.
-        fills: whether the network fills a blank in the sentence.
-    """
+    """A shipped network that reads a sentence; if it `fills`, one with a blank."""
 
     preset: str
     example: str
@@ -23,14 +17,7 @@ class Reader(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A network that writes one text from another.
-
-    Attributes:
-        preset: the name of the shipped network.
-        source: the name of what it reads.
-        target: the name of what it writes.
-        example: a text to read.
-    """
+    """A shipped network that writes one text, the target, from another, the source."""
 
     preset: str
     source: str

@@ -24,12 +24,7 @@ def digits() -> np.ndarray:
 
 
 def half(digit: int, hidden: str) -> str:
-    """Returns a digit with a part that is unknown, as one character per neuron.
-
-    Args:
-        digit: from 0 to 9.
-        hidden: one of `HALVES`.
-    """
+    """Returns a digit with an unknown part, one of `HALVES`: a character per neuron."""
     image = digits()[digit].copy()
     middle, centre = ROWS // 2, COLUMNS // 2
     parts = {

@@ -50,7 +50,7 @@ class _StubLoader(SourceFileLoader):
     def exec_module(self, module: ModuleType) -> None:
         super().exec_module(module)
         if "create_or_modify_pyi" in vars(module):
-            vars(module)["create_or_modify_pyi"] = lambda *given: None
+            vars(module)["create_or_modify_pyi"] = lambda *args: None
 
 
 class _StubFinder:

@@ -31,15 +31,7 @@ _SYSTEM = ("system-ui", "sans-serif")
 
 
 def build(worker: Worker, model: pathlib.Path | None = None) -> Any:
-    """Builds the page.
-
-    Args:
-        worker: the process that computes the views.
-        model: a `.keras` file that gets a tab of its own; None for none.
-
-    Returns:
-        The `gradio.Blocks`.
-    """
+    """Builds the page, a `gradio.Blocks`, with a tab for a `.keras` file if given."""
     gr = gradio_or_error()
     with gr.Blocks(title="keras_attention", analytics_enabled=False) as blocks:
         gr.Markdown(INTRO)
@@ -90,17 +82,10 @@ def launch(
     browser: bool = False,
     wait: bool = True,
 ) -> str:
-    """Serves the page at 127.0.0.1.
+    """Serves the page at 127.0.0.1 and returns its address.
 
-    Args:
-        worker: the process that computes the views.
-        model: see `build`.
-        port: the port; None for the first free one from 7860.
-        browser: whether to open the page in the browser.
-        wait: whether to serve until the process is interrupted.
-
-    Returns:
-        The address of the page.
+    Without a port, it takes the first free one from 7860. With `wait`, it serves until
+    the process is interrupted.
 
     Raises:
         OSError: the port is in use.

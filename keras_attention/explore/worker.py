@@ -67,14 +67,9 @@ class Worker:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def show(self, view: str, *given: Any) -> str:
-        """Returns the HTML of a view, or of a message to the reader.
-
-        Args:
-            view: the name of a file in `explore/views/`.
-            *given: the inputs of the view: strings, numbers and booleans.
-        """
-        shown: str = self._answer(_show, view, *given)
+    def show(self, view: str, *args: Any) -> str:
+        """Returns the HTML of a view, a file in `explore/views/`, or of a message."""
+        shown: str = self._answer(_show, view, *args)
         return shown
 
     def describe(self, path: pathlib.Path) -> tuple[str, Fields] | str:
@@ -103,24 +98,24 @@ class Worker:
                 process.terminate()
             self._pool.shutdown(cancel_futures=True)
 
-    def _answer(self, function: Any, *given: Any) -> Any:
+    def _answer(self, function: Any, *args: Any) -> Any:
         try:
-            return self._submit(function, *given).result()
+            return self._submit(function, *args).result()
         except (BrokenProcessPool, CancelledError, ClosedError):
             return message(ENDED)
         except ViewError as error:
             traceback.print_exception(error)
             return message(FAILED)
 
-    def _submit(self, function: Any, *given: Any) -> Future[Any]:
+    def _submit(self, function: Any, *args: Any) -> Future[Any]:
         with self._lock:
             if self._closed:
                 raise ClosedError("The worker is closed.")
             try:
-                return self._pool.submit(function, *given)
+                return self._pool.submit(function, *args)
             except BrokenProcessPool:
                 self._start()
-                return self._pool.submit(function, *given)
+                return self._pool.submit(function, *args)
 
     def _start(self, *first: Any) -> None:
         others = multiprocessing.active_children()
@@ -165,21 +160,21 @@ def _end_with_the_page() -> None:
         signal.raise_signal(signal.SIGTERM)
 
 
-def _show(view: str, *given: Any) -> str:
+def _show(view: str, *args: Any) -> str:
     try:
         from keras_attention.explore import views
 
-        return views.shown(view, *given)
+        return views.shown(view, *args)
     except Exception as error:
         raise ViewError(f"The view {view} failed.") from error
 
 
 def _describe(path: str) -> tuple[str, Fields] | str:
-    from keras_attention.explore import views
+    from keras_attention.explore.views import own_model, texts
 
     try:
-        return views.own_model.described(path)
-    except views.texts.InputError as error:
+        return own_model.described(path)
+    except texts.InputError as error:
         return message(str(error))
     except Exception as error:
         raise ViewError(f"The model in {path} cannot be described.") from error

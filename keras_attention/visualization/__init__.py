@@ -1,10 +1,7 @@
 """Figures and tables of attention weights from NumPy arrays and words."""
 
-from keras_attention.visualization.capacity import plot_capacity
-from keras_attention.visualization.curves import plot_curves
 from keras_attention.visualization.energy import plot_energy
 from keras_attention.visualization.families import plot_family
-from keras_attention.visualization.growth import plot_growth
 from keras_attention.visualization.heads import plot_heads
 from keras_attention.visualization.html import (
     View,
@@ -24,7 +21,6 @@ from keras_attention.visualization.plots import (
     plot_hops,
     plot_image_attention,
 )
-from keras_attention.visualization.puzzle import plot_puzzle
 from keras_attention.visualization.routes import plot_route
 from keras_attention.visualization.vectors import plot_vectors
 
@@ -37,17 +33,13 @@ __all__ = [
     "hops_view",
     "memory_view",
     "plot_alignment",
-    "plot_capacity",
-    "plot_curves",
     "plot_energy",
     "plot_family",
-    "plot_growth",
     "plot_heads",
     "plot_hops",
     "plot_image_attention",
     "plot_lookups",
     "plot_memory",
-    "plot_puzzle",
     "plot_route",
     "plot_vectors",
     "softmax_view",

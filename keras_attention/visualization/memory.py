@@ -237,12 +237,8 @@ def origins(write_weights: np.ndarray, read_weights: np.ndarray) -> np.ndarray:
         sₜ[m, ·] = (1 − wₜ[m]) sₜ₋₁[m, ·] + wₜ[m] 1ₜ        shares of slot m
         oₜ = Σₘ rₜ[m] sₜ[m, ·]
 
-    Args:
-        write_weights: Floats (T, M), of all write heads together.
-        read_weights: Floats (T, M), of one read head.
-
-    Returns:
-        Floats (T, T): one row per reading step and one column per writing step.
+    `write_weights` (T, M) are of all write heads together, `read_weights` (T, M) of one
+    read head. The shares are (T, T): one row per reading step.
     """
     length, slots = write_weights.shape
     shares = np.zeros((slots, length))

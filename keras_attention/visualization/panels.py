@@ -24,13 +24,9 @@ _NOTE = "Red: attention, on a scale of each panel's own; below, the largest weig
 def draw_panels(
     image: np.ndarray, maps: np.ndarray, words: list[str], heading: list[str]
 ) -> Figure:
-    """Draws one panel with the image alone, then one panel per word with its map.
+    """Draws the image (rows, columns) alone, then with the map of each word.
 
-    Args:
-        image: Floats (rows, columns) in [0, 1].
-        maps: Floats (T, rows, columns) in [0, 1], on a coarser grid.
-        words: T strings.
-        heading: Lines above all panels.
+    The maps (T, rows, columns) are on a coarser grid. All numbers are in [0, 1].
     """
     scale = _SIDE / max(image.shape)
     height, width = (scale * n for n in image.shape)
@@ -71,14 +67,9 @@ def _draw_panel(
 
 
 def overlay(weights: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Upsamples weights smoothly to a translucent color overlay.
+    """Upsamples weights (rows, columns) smoothly to one color of varying opacity.
 
-    Args:
-        weights: Floats (rows, columns) of at least 0.
-        shape: Rows and columns of the image below.
-
-    Returns:
-        RGBA floats (·, ·, 4) in [0, 1]: one color with varying opacity.
+    The RGBA floats have the rows and columns of `shape`.
     """
     down = _interpolation(weights.shape[0], shape[0])
     across = _interpolation(weights.shape[1], shape[1])

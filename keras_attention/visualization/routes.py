@@ -92,13 +92,7 @@ def plot_route(
 
 
 def _draw_names(ax: Any, at: dict[str, np.ndarray], inch: float) -> None:
-    """Writes the names to the right or left of their stations, where there is space.
-
-    Args:
-        ax: the axes.
-        at: the position of each station.
-        inch: the length of an inch in the units of the positions.
-    """
+    """Writes the names right or left of their stations; `inch` is in units of `at`."""
     taken: list[tuple[float, float, float, float]] = []  # left, right, low, high
     high, gap = 0.13 * inch, 0.07 * inch
     for name, (x, y) in at.items():

@@ -18,12 +18,7 @@ NOTE_SIZE = 9.0  # points
 
 
 class Sheet:
-    """A figure whose parts are placed in inches from its upper left corner.
-
-    Args:
-        width: the width of the figure in inches.
-        height: the height of the figure in inches.
-    """
+    """A figure, in inches, whose parts are placed from its upper left corner."""
 
     def __init__(self, width: float, height: float) -> None:
         self.figure = new_figure(width, height)
@@ -65,11 +60,7 @@ def new_plot(
 
 
 def matplotlib_or_error() -> Any:
-    """Imports matplotlib.
-
-    Raises:
-        ImportError: matplotlib is not installed. The message says how to install it.
-    """
+    """Imports matplotlib, or raises an ImportError that says how to install it."""
     try:
         import matplotlib
     except ImportError as error:

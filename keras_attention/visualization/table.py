@@ -56,7 +56,10 @@ def draw(table: Table, ax: Any) -> Figure:
     if ax is None:
         ax = _new_axes(table, edges[-1], margin, heading)
     _draw_cells(ax, table, edges)
-    _draw_headings(ax, table, turned)
+    for column, text in enumerate(table.columns):
+        x, rotation = (column + 0.5) / len(table.columns), 90 if turned else 0
+        style = {"ha": "center", "va": "bottom", "rotation": rotation}
+        _write(ax, text, (x, 1.0), (0.0, 0.05), **style)
     _draw_rows(ax, table, edges, labels)
     _draw_captions(ax, table, margin, heading)
     return ax.figure
@@ -69,18 +72,14 @@ def _new_axes(table: Table, height: float, margin: float, heading: float) -> Any
     widest = max(text_width(*text) for text in texts)
     total_width = max(margin + width, widest) + 2 * _PAD
     above = _PAD + _above_height(table) + heading
-    below = _PAD + _below_height(table)
+    below = len(table.below) * (_LINE + 0.03) + (0.06 if table.below else 0.0)
+    below = _PAD + (below + len(table.notes) * _LINE + 0.08)
     sheet = Sheet(total_width, above + height + below)
     return sheet.axes(_PAD + margin, above, width, height)
 
 
 def _above_height(table: Table) -> float:
     return len(table.above) * (_LINE + 0.03) + (0.08 if table.above else 0.0)
-
-
-def _below_height(table: Table) -> float:
-    answer = len(table.below) * (_LINE + 0.03) + (0.06 if table.below else 0.0)
-    return answer + len(table.notes) * _LINE + 0.08
 
 
 def _draw_cells(ax: Any, table: Table, edges: np.ndarray) -> None:
@@ -140,25 +139,16 @@ def _write(
 ) -> None:
     """Writes text at an offset in inches from a point in `ax`; "$" is literal."""
     style = {"size": _TEXT_SIZE, "color": INK, **style}
-    x_coordinates = "axes fraction"
-    y_coordinates = style.pop("y_coordinates", "axes fraction")
     ax.annotate(
         text,
         xy=corner,
-        xycoords=(x_coordinates, y_coordinates),
+        xycoords=("axes fraction", style.pop("y_coordinates", "axes fraction")),
         xytext=(72 * offset[0], 72 * offset[1]),
         textcoords="offset points",
         annotation_clip=False,
         parse_math=False,
         **style,
     )
-
-
-def _draw_headings(ax: Any, table: Table, turned: bool) -> None:
-    rotation = {"rotation": 90} if turned else {}
-    for column, text in enumerate(table.columns):
-        x = (column + 0.5) / len(table.columns)
-        _write(ax, text, (x, 1.0), (0.0, 0.05), ha="center", va="bottom", **rotation)
 
 
 def _draw_rows(ax: Any, table: Table, edges: np.ndarray, labels: float) -> None:

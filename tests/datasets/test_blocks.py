@@ -1,10 +1,11 @@
-"""Block puzzles: moves, goals, shortest solutions, splits, sequences, and playing."""
+"""Block puzzles: moves, goals, shortest solutions, and splits."""
 
 import itertools
 from collections import Counter
 
 import numpy as np
 import pytest
+from block_puzzles import after, fewest_moves, is_true, squares
 
 from keras_attention.datasets import blocks
 
@@ -13,50 +14,6 @@ KINDS = [
     {"goals": (2, 4), "blocks": (3, 5), "constraints": (1, 2), "depth": (1, 3)},
     {"goals": 6, "blocks": 6, "constraints": (2, 4), "depth": (3, 5)},
 ]
-
-
-def squares(board):
-    """Where each block is: its row from the bottom, and its column."""
-    return {
-        block: (row, column)
-        for column, stack in enumerate(board)
-        for row, block in enumerate(stack)
-    }
-
-
-def is_true(board, constraint):
-    """What a constraint says, from the squares alone."""
-    first, relation, second = constraint
-    (row, column), (other_row, other_column) = (
-        squares(board)[b] for b in (first, second)
-    )
-    across = {"above": (1, 0), "below": (-1, 0), "left": (0, -1), "right": (0, 1)}
-    return (row - other_row, column - other_column) == across[relation]
-
-
-def after(board, action):
-    """The board after a move, by hand; None where it cannot be made."""
-    if action == 6:
-        return board
-    pairs = [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]
-    start, end = pairs[action]
-    columns = [list(stack) for stack in board]
-    if not columns[start] or len(columns[end]) == 3:
-        return None
-    columns[end].append(columns[start].pop())
-    return tuple(map(tuple, columns))
-
-
-def fewest_moves(board, goal):
-    """By trying everything."""
-    boards, seen, moves = {board}, {board}, 0
-    while not any(all(is_true(b, c) for c in goal) for b in boards):
-        boards = (
-            {after(b, action) for b in boards for action in range(6)} - {None} - seen
-        )
-        seen |= boards
-        moves += 1
-    return moves
 
 
 def test_moves():
@@ -138,147 +95,6 @@ def test_no_puzzle_is_both_trained_and_tested():
         assert {blocks.is_of_the_test(puzzle) for puzzle in drawn} == {wanted}
 
 
-def test_a_puzzle_in_other_words_has_the_same_solution():
-    random, boards, letters, orders = np.random.default_rng(7), set(), set(), set()
-    for puzzle in blocks.draw_puzzles(40, **KINDS[1], seed=5):
-        told = blocks.renamed(puzzle, random)
-        assert [*map(len, told.board)] == [*map(len, puzzle.board)]
-        number = dict(zip(sum(puzzle.board, ()), sum(told.board, ()), strict=True))
-        assert {*number} == {*number.values()} == {*range(1, len(number) + 1)}
-        assert told.moves == puzzle.moves
-        assert blocks.check_moves([told], [told.moves]).fewest.all()
-        renumbered = {
-            name: frozenset((number[a], r, number[b]) for a, r, b in goal)
-            for name, goal in puzzle.goals.items()
-        }
-        facts = [key(told._replace(asked=name))[1] for name in told.goals]
-        assert key(told)[1] == key(puzzle._replace(goals=renumbered))[1]
-        before = [
-            key(puzzle._replace(goals=renumbered, asked=g))[1] for g in puzzle.goals
-        ]
-        assert sorted(map(sorted, facts)) == sorted(map(sorted, before))
-        orders.add(tuple(map(facts.index, before)))
-        boards.add((puzzle.board, told.board))
-        letters |= {*told.goals}
-    assert len(letters) == 26
-    assert len(orders) > 6
-    assert any(old != new for old, new in boards)
-    puzzle = blocks.draw_puzzles(1, seed=5)[0]
-    assert blocks.renamed(puzzle, 3) == blocks.renamed(puzzle, 3)
-
-
-def seen_board(row):
-    """The board that a step shows."""
-    columns = [[], [], []]
-    for square, code in enumerate(row[43:].reshape(9, 6)):
-        assert code.sum() <= 1
-        if code.any():
-            assert len(columns[square % 3]) == square // 3  # rests on another
-            columns[square % 3].append(int(code.argmax()) + 1)
-    return tuple(map(tuple, columns))
-
-
-def test_sequences_tell_the_whole_puzzle():
-    puzzles = blocks.draw_puzzles(30, goals=(2, 5), blocks=(3, 6), seed=5)
-    data = blocks.vectorize(puzzles)
-    assert data["inputs"].shape[2] == 97
-    assert data["targets"].shape[2] == 7
-    words = ("above", "below", "left", "right")
-    for row, puzzle in enumerate(puzzles):
-        length = data["lengths"][row]
-        inputs, mask = data["inputs"][row, :length], data["answer_mask"][row]
-        assert not data["inputs"][row, length:].any()
-        answers = data["targets"][row][mask].argmax(1).tolist()
-        assert answers == [*puzzle.moves, blocks.PASS]
-        assert not data["targets"][row][~mask].any()
-        begin = length - len(answers)
-        assert np.flatnonzero(mask).tolist() == list(range(begin, length))
-        assert np.flatnonzero(inputs[:, 42]).tolist() == list(range(begin - 1, length))
-        goals = {}
-        for step in inputs[: begin - 1]:
-            assert step[:42].sum() == 4
-            letter = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[step[:26].argmax()]
-            first, second = (int(step[a : a + 6].argmax()) + 1 for a in (26, 36))
-            told = (first, words[step[32:36].argmax()], second)
-            goals.setdefault(letter, []).append(told)
-            assert seen_board(step) == puzzle.board
-        assert goals == {name: [*goal] for name, goal in puzzle.goals.items()}
-        asked = inputs[begin - 1]
-        assert "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[asked[:26].argmax()] == puzzle.asked
-        assert asked[:42].sum() == 1
-        board = puzzle.board
-        for step, action in zip(inputs[begin:], answers, strict=True):
-            assert not step[:42].any()
-            assert seen_board(step) == board
-            board = after(board, action)
-    assert blocks.vectorize(puzzles, steps=70)["inputs"].shape[1] == 70
-
-
-def test_moves_are_judged():
-    puzzles = blocks.draw_puzzles(20, depth=2, seed=6)
-    right = [puzzle.moves for puzzle in puzzles]
-    verdict = blocks.check_moves(puzzles, right)
-    assert verdict.solved.all()
-    assert verdict.fewest.all()
-    assert not blocks.check_moves(puzzles, [()] * 20).solved.any()
-    assert not blocks.check_moves(puzzles, [moves[:-1] for moves in right]).solved.any()
-    late = [(blocks.PASS, *moves, blocks.PASS) for moves in right]
-    assert blocks.check_moves(puzzles, late).fewest.all()  # to pass is no move
-    detour = []
-    for puzzle in puzzles:  # a move, and back
-        there = next(a for a in range(6) if after(puzzle.board, a))
-        start, end = blocks.MOVES[there]
-        detour.append((there, blocks.MOVES.index((end, start)), *puzzle.moves))
-    verdict = blocks.check_moves(puzzles, detour)
-    assert verdict.solved.all()
-    assert not verdict.fewest.any()
-
-
-def test_play():
-    puzzles = blocks.draw_puzzles(40, blocks=(3, 4), depth=(1, 3), seed=7)
-
-    def knows(arrays):
-        """Reads the board of the last step, and knows the goal."""
-        scores = np.zeros((*arrays["answer_mask"].shape, 7))
-        for row, mask in enumerate(arrays["answer_mask"]):
-            step = np.flatnonzero(mask)[-1]
-            board = seen_board(arrays["inputs"][row, step])
-            goal = puzzles[row].goals[puzzles[row].asked]
-            left = [
-                (after(board, a) and fewest_moves(after(board, a), goal))
-                for a in range(6)
-            ]
-            solved = all(is_true(board, constraint) for constraint in goal)
-            able = [a for a in range(6) if left[a] is not None]
-            best = 6 if solved else min(able, key=left.__getitem__)
-            scores[row, step, best] = 1
-        return scores
-
-    played = blocks.play(knows, puzzles)
-    assert played.verdict.fewest.all()
-    assert played.moves == [(*puzzle.moves, blocks.PASS) for puzzle in puzzles]
-    plain = blocks.vectorize(puzzles, steps=played.data["inputs"].shape[1])
-    for name, array in plain.items():
-        np.testing.assert_array_equal(played.data[name], array)
-    random = np.random.default_rng(1)
-    guessed = blocks.play(
-        lambda arrays: random.normal(size=(*arrays["answer_mask"].shape, 7)), puzzles
-    )
-    assert guessed.verdict.solved.mean() < 0.6
-    for row, puzzle in enumerate(puzzles):  # the targets lead back onto the way
-        goal = puzzle.goals[puzzle.asked]
-        mask = guessed.data["answer_mask"][row]
-        assert mask.sum() == len(guessed.moves[row]) <= len(puzzle.moves) + 7
-        for step in np.flatnonzero(mask):
-            board = seen_board(guessed.data["inputs"][row, step])
-            best = guessed.data["targets"][row, step].argmax()
-            left = fewest_moves(board, goal)
-            if left == 0:
-                assert best == blocks.PASS
-            else:
-                assert fewest_moves(after(board, best), goal) == left - 1
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -307,23 +123,6 @@ def test_play():
         (
             lambda: blocks.draw_puzzles(1, blocks=1, constraints=1, depth=1),
             "^No goal of 1 new fact was found within 1 move: raise",
-        ),
-        (lambda: blocks.vectorize([]), r"`puzzles` must hold at least one"),
-        (
-            lambda: blocks.vectorize(blocks.draw_puzzles(2), steps=2),
-            r"`steps` must hold the longest sequence",
-        ),
-        (
-            lambda: blocks.check_moves(blocks.draw_puzzles(1), []),
-            r"`moves` must be as many as puzzles, 1\. Received: len\(moves\)=0",
-        ),
-        (
-            lambda: blocks.check_moves(blocks.draw_puzzles(1), [[7]]),
-            r"`moves` must be from 0 to 6\. Received: 7",
-        ),
-        (
-            lambda: blocks.play(len, blocks.draw_puzzles(1), extra=-1),
-            r"`extra` must be a whole number of at least 0\. Received: extra=-1",
         ),
     ],
 )

@@ -389,29 +389,6 @@ def test_a_missing_network(tmp_path):
         graphs.read_network(tmp_path / "map.csv")
 
 
-def test_lessons():
-    counts = len(graphs.TRAVERSAL), len(graphs.SHORTEST_PATH), len(graphs.INFERENCE)
-    assert counts == (14, 15, 17)
-    assert graphs.TRAVERSAL[-1] == ((10, 40), (2, 6), (1, 20))
-    assert graphs.SHORTEST_PATH_SMALL[-1].nodes == (8, 12)
-    data = graphs.lesson_data("traversal", 1, 400, earlier=0.5, seed=1)
-    lengths = data["answer_mask"].sum(1)
-    # Half are of lesson 1, one edge or two; half of lesson 0, one edge.
-    assert abs((lengths == 2).mean() - 0.25) < 0.08
-    for row in range(20):  # graphs and sequences belong together
-        graph = {tuple(triple) for triple in data["graphs"].triples(row).tolist()}
-        assert set(described(data, row)[0]) == graph
-    for task in ("shortest_path", "inference"):
-        mixed = graphs.lesson_data(task, 4, 40, seed=1, steps=200)
-        assert mixed["inputs"].shape == (40, 200, 92)
-        assert {len(value) for key, value in mixed.items() if key != "graphs"} == {40}
-    played = graphs.play(
-        lambda arrays: np.zeros((*arrays["answer_mask"].shape, 90)),
-        graphs.lesson_data("shortest_path", 3, 20, seed=1),
-    )
-    assert len(played.paths) == 20
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -442,15 +419,6 @@ def test_lessons():
         ),
         (lambda: graphs.inference(1, queries=0), r"`queries` must be at least 1"),
         (lambda: graphs.traversal(1, steps=4), r"`steps` must hold the longest seq"),
-        (lambda: graphs.lesson_data("maze", 0, 1), r"`task` must be one of \['trave"),
-        (
-            lambda: graphs.lesson_data("traversal", 14, 1),
-            r"`lesson` must be from 0 to 13",
-        ),
-        (
-            lambda: graphs.lesson_data("traversal", 1, 1, earlier=2),
-            r"`earlier` must be from 0 to 1\. Received: earlier=2",
-        ),
         (
             lambda: graphs.play(len, graphs.shortest_path(1), beta=2),
             r"`beta` must be from 0 to 1, and `extra` not negative\. Received: beta=2",

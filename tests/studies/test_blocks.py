@@ -8,18 +8,20 @@ import pytest
 from gradients import gradient
 
 from keras_attention.datasets import blocks
-from keras_attention.datasets.blocks.puzzles import fact_of, numbered_by_place
-from keras_attention.visualization import plot_puzzle
+from keras_attention.datasets.blocks.puzzles import fact_of
 from studies import command_line
 from studies.blocks import (
     agent,
     command,
+    drawing,
     picture,
     ppo,
     rollouts,
+    supervised,
     tasks,
     testing,
     training,
+    wording,
 )
 from studies.command_line import UsageError
 from studies.dnc.checkpoints import Checkpoint
@@ -137,7 +139,7 @@ def test_the_learner_sees_what_the_player_saw(model, count, episodes):
     # The games agree with `check_moves`.
     flat = [puzzle for row in rows for puzzle in row]
     moves = [a[v] for a, v in zip(rollout.actions, rollout.valid)]
-    verdict = blocks.check_moves(flat, moves)
+    verdict = supervised.check_moves(flat, moves)
     np.testing.assert_array_equal(rollout.met, verdict.solved)
     np.testing.assert_array_equal(rollout.fewest, verdict.fewest)
 
@@ -155,7 +157,7 @@ def test_reads_start_as_a_lookup_by_letter():
     kind = {"goals": 3, "blocks": 5, "constraints": 2, "depth": 2}
     for puzzle in blocks.draw_puzzles(5, **kind):
         told, mask = rollouts.description([puzzle], 1)
-        x = blocks.vectorize([puzzle])["inputs"][:, :7]
+        x = supervised.vectorize([puzzle])["inputs"][:, :7]
         np.testing.assert_array_equal(told, x[:, :6])
         trace = made.trunk.trace(made.encoder(x))
         slots = trace.write_weights[0, :6, 0].argmax(1)
@@ -180,7 +182,7 @@ def test_training_puzzles_ask_for_all_goals_and_are_never_those_of_the_test(by_p
                 asked="", moves=()
             )
             assert not blocks.is_of_the_test(puzzle)
-            assert blocks.check_moves([puzzle], [puzzle.moves]).fewest.all()
+            assert supervised.check_moves([puzzle], [puzzle.moves]).fewest.all()
     assert 64 < puzzles.count < 100
 
 
@@ -248,7 +250,7 @@ def test_the_table_of_a_test(by_place):
         part = given[20 * n : 20 * (n + 1)]
         assert all(tasks.is_reserved(puzzle, by_place) for puzzle in part)
         assert all(len(puzzle.goals) == row["goals"] for puzzle in part)
-        shown = [numbered_by_place(one) if by_place else one for one in part]
+        shown = [wording.numbered_by_place(one) if by_place else one for one in part]
         facts = [{fact_of(c) for c in one.goals[one.asked]} for one in shown]
         keys = {(one.board, frozenset(its)) for one, its in zip(shown, facts)}
         assert row["distinct"] == len(keys)
@@ -337,7 +339,7 @@ def test_the_picture_of_a_played_puzzle(monkeypatch):
     monkeypatch.setattr(picture, "KIND", kind)
     found = picture.picture(agent.agent("dnc", NETWORK, 0), True, seed=1)
     json.dumps(found)
-    figure = plot_puzzle(*found["arguments"], **found["more"])
+    figure = drawing.plot_puzzle(*found["arguments"], **found["more"])
     puzzle = blocks.draw_puzzles(1, **kind, split="test", seed=1)[0]
     shown = {text.get_text() for text in figure.texts}
     for letter, goal in puzzle.goals.items():
@@ -362,6 +364,6 @@ def test_an_agent_learns_by_reinforcement_alone():
     assert len(trainer.recent) == 8
     played = trainer.last[0]
     made = testing.random_player(0, False)(played)
-    random = blocks.check_moves(played, made).solved.mean()
+    random = supervised.check_moves(played, made).solved.mean()
     assert random < 0.3
     assert np.mean(trainer.recent) > 0.4

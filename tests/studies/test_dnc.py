@@ -10,15 +10,18 @@ import numpy as np
 import pytest
 from calling import needs_training
 
-from keras_attention.datasets import algorithms, babi, blocks, graphs
+from keras_attention.datasets import algorithms, babi, blocks
 from studies import command_line
+from studies.blocks import wording
 from studies.command_line import UsageError
 from studies.dnc import (
     checkpoints,
     command,
+    curricula,
     networks,
     problems,
     report,
+    sequences,
     tasks,
     texts,
     training,
@@ -195,7 +198,7 @@ def test_a_lesson_of_babi_that_hardly_shortens_its_stories_is_none(monkeypatch):
 def test_the_lessons_of_another_task_come_first(monkeypatch):
     plain, other = (stories(monkeypatch, 6, r, first=1) for r in (False, True))
     # Of task 1 the answers are places; of task 6 they are "yes" and "no".
-    words = babi.sequence_vocabulary(
+    words = sequences.sequence_vocabulary(
         example
         for number in (1, 6)
         for part in ("train", "test")
@@ -242,7 +245,7 @@ def test_words_are_exchanged_throughout_a_story_to_train_on(monkeypatch):
 
 
 def test_the_true_path_is_shortest_and_chance_is_told():
-    lessons = graphs.SHORTEST_PATH_SMALL[:2]
+    lessons = curricula.SHORTEST_PATH_SMALL[:2]
     problem = walks.walks("shortest_path", lessons, (2,))()
     data = problem.draw(problem.lessons[1], 32, [0], "test")
 
@@ -259,7 +262,7 @@ def test_the_true_path_is_shortest_and_chance_is_told():
 
 
 def test_a_walk_counts_with_all_its_triples():
-    problem = walks.walks("traversal", graphs.TRAVERSAL, (1, 14))()
+    problem = walks.walks("traversal", curricula.TRAVERSAL, (1, 14))()
     assert list(problem.tests) == ["lesson 1", "lesson 14"]
     data = problem.draw(problem.lessons[1], 16, [0], "test")
     logits = data["targets"].copy()
@@ -291,7 +294,7 @@ def test_puzzles_in_other_words_are_none_of_the_test():
         told = worlds._retold(puzzle, random)
         assert not blocks.is_of_the_test(told)
         moved += told.board != puzzle.board
-    plain = [blocks.renamed(p, random) for p in blocks.draw_puzzles(100, **kind)]
+    plain = [wording.renamed(p, random) for p in blocks.draw_puzzles(100, **kind)]
     assert any(map(blocks.is_of_the_test, plain))  # so there was something to refuse
     assert moved > 50
 

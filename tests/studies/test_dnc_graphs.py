@@ -10,6 +10,7 @@ from calling import needs_data, needs_training
 from keras_attention.datasets import algorithms, graphs
 from studies.dnc import (
     checkpoints,
+    curricula,
     graph_tasks,
     networks,
     problems,
@@ -23,7 +24,7 @@ SMALL = {"units": 3, "memory_slots": 4, "word_width": 2, "read_heads": 2}
 
 
 def test_a_hinted_walk_has_targets_at_its_question():
-    lessons = graphs.TRAVERSAL[2:3]
+    lessons = curricula.TRAVERSAL[2:3]
     plain, hinted = (
         walk_tasks.walks("traversal", lessons, (1,), hinted=h)() for h in (False, True)
     )
@@ -87,7 +88,7 @@ def test_the_map_is_only_in_the_tests():
 
 
 def test_a_cell_with_inputs_is_saved_and_starts_with_its_bias(tmp_path):
-    problem = walk_tasks.walks("traversal", graphs.TRAVERSAL[:1], (1,))()
+    problem = walk_tasks.walks("traversal", curricula.TRAVERSAL[:1], (1,))()
     bias = {"write_gate": 4.0, "modes": [[0, 1, 0], [0, 0, 2]]}
     for refinements in ([], ["layer_normalization"]):
         model = networks.network(

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from keras_attention.datasets import blocks
-from keras_attention.datasets.blocks.boards import action_name
-from keras_attention.datasets.blocks.puzzles import numbered_by_place
+from keras_attention.datasets.blocks.boards import MOVES, PASS
 from keras_attention.visualization.memory import origins
 from studies.blocks.agent import Agent
 from studies.blocks.rollouts import play
 from studies.blocks.testing import EXTRA
+from studies.blocks.wording import numbered_by_place
 
 KIND = {"goals": 3, "blocks": 6, "constraints": 3, "depth": 3}
 
@@ -63,3 +63,12 @@ def picture(agent: Agent, by_place: bool, seed: int = 0) -> dict[str, Any]:
         f"the minimum is {len(puzzle.moves)} moves",
     }
     return {"arguments": arguments, "more": more}
+
+
+def action_name(action: int) -> str:
+    """Returns an action in words, such as "left to right" or "pass"."""
+    if action == PASS:
+        return "pass"
+    names = "left", "middle", "right"
+    start, end = MOVES[action]
+    return f"{names[start]} to {names[end]}"

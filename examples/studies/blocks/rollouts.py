@@ -54,7 +54,7 @@ class Rollout(NamedTuple):
 def description(
     puzzles: Sequence[blocks.Puzzle], rounding: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Encodes the constraints as `blocks.vectorize` does.
+    """Encodes the constraints as `supervised.vectorize` does.
 
     Args:
         puzzles: B puzzles.

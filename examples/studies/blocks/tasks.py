@@ -11,11 +11,7 @@ from typing import Any
 import numpy as np
 
 from keras_attention.datasets import blocks
-from keras_attention.datasets.blocks.puzzles import (
-    asking,
-    numbered_by_place,
-    renamed_together,
-)
+from studies.blocks.wording import asking, numbered_by_place, renamed_together
 
 Lesson = Sequence[Mapping[str, Any]]
 FRESH = 8  # one puzzle in eight is new, the others are renamed

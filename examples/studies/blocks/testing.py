@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from keras_attention.datasets import blocks
-from keras_attention.datasets.blocks.puzzles import fact_of, numbered_by_place
+from keras_attention.datasets.blocks.puzzles import fact_of
 from studies.blocks.agent import Agent
 from studies.blocks.rollouts import play
+from studies.blocks.supervised import check_moves
 from studies.blocks.tasks import is_reserved
+from studies.blocks.wording import numbered_by_place
 from studies.command_line import UsageError
 
 Player = Callable[[Sequence[blocks.Puzzle]], list[tuple[int, ...]]]
@@ -106,7 +108,7 @@ def tested(
             kind |= {"goals": number, "constraints": size, "split": "all"}
             puzzles += _reserved(count, by_place, random, kind)
     moves = player(puzzles)
-    verdict = blocks.check_moves(puzzles, moves)
+    verdict = check_moves(puzzles, moves)
     satisfied = np.array([_satisfied(*pair) for pair in zip(puzzles, moves)])
     pairs = [(number, size) for number in goals for size in constraints]
     for n, (number, size) in enumerate(pairs):

@@ -97,7 +97,7 @@ def main(args: argparse.Namespace) -> int:
         text = json.dumps(results, indent=1)
         args.json.write_text(text + "\n", encoding="utf-8")
     if args.plot:
-        from keras_attention.visualization import plot_capacity
+        from studies.capacity.picture import plot_capacity
 
         plot_capacity(series(runs), **LABELS).savefig(args.plot, dpi=160)
     return 0
@@ -183,7 +183,7 @@ LABELS = {
 
 
 def series(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the curves of the runs for `visualization.plot_capacity`."""
+    """Returns the curves of the runs for `plot_capacity`."""
     found = []
     for name in dict.fromkeys(run["name"] for run in runs):
         own = [run for run in runs if run["name"] == name]

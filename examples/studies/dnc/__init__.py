@@ -7,6 +7,8 @@
   `graph_tasks.py`, and common settings in `settings.py`
 - `problems.py`: the algorithmic tasks and their scores
 - `worlds.py`: block puzzles and bAbI with their scores
+- `sequences.py`: bAbI stories word by word
+- `curricula.py`: the lessons of the paper
 - `walks.py`: graphs, the Underground and families with their scores
 - `joint.py`: all bAbI tasks for one network, and `joint_tables.py`, its tables
 - `networks.py`: a DNC, an NTM, or an LSTM with an equal number of weights

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from keras_attention.datasets import graphs
+from studies.dnc.curricula import SHORTEST_PATH, SHORTEST_PATH_SMALL, TRAVERSAL
 from studies.dnc.settings import GRAPH, LONG, Task
 from studies.dnc.walks import families, on_the_map, walks
 
@@ -44,10 +45,10 @@ UNDERGROUND = Task(
     "traversal, also of the London Underground, a map that is not in training",
     walks(
         "traversal",
-        [*(graphs.TRAVERSAL[number - 1] for number in (1, 4, 8, 12)), DENSE],
+        [*(TRAVERSAL[number - 1] for number in (1, 4, 8, 12)), DENSE],
         (1, 4, 8, 10, 12),
         hinted=True,
-        of=graphs.TRAVERSAL,
+        of=TRAVERSAL,
     ),
     "dnc",
     LINEAR,
@@ -65,7 +66,7 @@ UNDERGROUND = Task(
 GRAPH_TASKS: dict[str, Task] = {
     "shortest-path": Task(
         "the shortest path between two nodes of a random graph of 8 to 12",
-        walks("shortest_path", graphs.SHORTEST_PATH_SMALL, (3, 5, 7)),
+        walks("shortest_path", SHORTEST_PATH_SMALL, (3, 5, 7)),
         "dnc",
         GRAPH,
         {**LONG, "rounding": 12, "bar": 0.7, "last_bar": 0.9},
@@ -73,7 +74,7 @@ GRAPH_TASKS: dict[str, Task] = {
     ),
     "traversal": Task(
         "the nodes and edges of a walk, of which the edges are told",
-        walks("traversal", graphs.TRAVERSAL, (*range(1, 11), 14)),
+        walks("traversal", TRAVERSAL, (*range(1, 11), 14)),
         "dnc",
         GRAPH,
         {**LONG, "rounding": 16, "bar": 0.95, "last_bar": 0.95},
@@ -83,7 +84,7 @@ GRAPH_TASKS: dict[str, Task] = {
     # examples/studies/dnc/trials.md.
     "shortest-path-sparse": Task(
         "shortest-path, its first lessons, with the 8 strongest links of each slot",
-        walks("shortest_path", graphs.SHORTEST_PATH_SMALL[:3], (2, 3)),
+        walks("shortest_path", SHORTEST_PATH_SMALL[:3], (2, 3)),
         "dnc",
         {**GRAPH, "links": 8, "kernel_gain": {"rows": 92, "gain": 8}},
         {**LONG, "rounding": 12, "bar": 0.7, "last_bar": 0.95},
@@ -92,7 +93,7 @@ GRAPH_TASKS: dict[str, Task] = {
     ),
     "traversal-sparse": Task(
         "traversal, its first lessons, with the 8 strongest links of each slot",
-        walks("traversal", graphs.TRAVERSAL[:3], (1, 2, 3)),
+        walks("traversal", TRAVERSAL[:3], (1, 2, 3)),
         "dnc",
         {**GRAPH, "links": 8, "kernel_gain": {"rows": 92, "gain": 8}},
         {**LONG, "rounding": 16, "bar": 0.95, "last_bar": 0.95},
@@ -107,8 +108,8 @@ GRAPH_TASKS: dict[str, Task] = {
         on_the_map(
             walks(
                 "shortest_path",
-                [graphs.SHORTEST_PATH_SMALL[number] for number in (1, 3, 5, 6)]
-                + [graphs.SHORTEST_PATH[number] for number in (10, 14)],
+                [SHORTEST_PATH_SMALL[number] for number in (1, 3, 5, 6)]
+                + [SHORTEST_PATH[number] for number in (10, 14)],
                 (1, 2, 3, 4, 5, 6),
             ),
             MAPS,

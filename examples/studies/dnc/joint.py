@@ -11,6 +11,7 @@ import numpy as np
 from keras_attention.datasets import babi
 from studies.babi.training import training_questions
 from studies.dnc.problems import Arrays, Lesson, Seed, predicted, resized, seed_of
+from studies.dnc.sequences import sequence_vocabulary, sequences
 from studies.dnc.worlds import BLANKS, places, up_to
 
 QUESTIONS = 10000  # of each task; simulated stories fill up task 3
@@ -56,7 +57,7 @@ class JointStories:
         train = {number: load(number, "train") for number in babi.TASKS}
         test = {number: load(number, "test")[0] for number in babi.TASKS}
         parts = [*(examples for examples, _ in train.values()), *test.values()]
-        self._words = babi.sequence_vocabulary([one for part in parts for one in part])
+        self._words = sequence_vocabulary([one for part in parts for one in part])
         self.vocabulary: int | None = len(self._words)
         self.outputs = len(self._words)
         self.loss: keras.losses.Loss = keras.losses.SparseCategoricalCrossentropy(
@@ -83,7 +84,7 @@ class JointStories:
         self.errors = dict.fromkeys(babi.TASKS, 1.0)
 
     def _arrays(self, examples: list[babi.Example]) -> Arrays:
-        return babi.sequences(examples, self._words, blanks=BLANKS)
+        return sequences(examples, self._words, blanks=BLANKS)
 
     def tasks_of(self, steps: int) -> dict[int, tuple[np.ndarray, np.ndarray, float]]:
         """Returns the tasks of a lesson.

@@ -10,7 +10,10 @@ import keras
 import numpy as np
 
 from keras_attention.datasets import babi, blocks
+from studies.blocks import supervised
+from studies.blocks.wording import renamed
 from studies.dnc.problems import PARTS, Arrays, Lesson, Seed, predicted, seed_of
+from studies.dnc.sequences import sequence_vocabulary, sequences
 
 BLANKS = 3  # number of steps between a bAbI question and its answer
 SHORTER = 0.6  # maximum length of a lesson of first questions, relative to stories
@@ -79,13 +82,15 @@ class Puzzles:
             self._add(number, fresh, seed)
 
     def _arrays(self, puzzles: list[blocks.Puzzle]) -> Any:
-        return {**blocks.vectorize(puzzles), "puzzles": puzzles}
+        return {**supervised.vectorize(puzzles), "puzzles": puzzles}
 
     def score(
         self, model: keras.Model, data: Any, batch_size: int = 64
     ) -> dict[str, float]:
         """Returns the share of solved boards, and of those with the fewest moves."""
-        played = blocks.play(lambda x: predicted(model, x, batch_size), data["puzzles"])
+        played = supervised.play(
+            lambda x: predicted(model, x, batch_size), data["puzzles"]
+        )
         return {
             "solved": float(played.verdict.solved.mean()),
             "fewest moves": float(played.verdict.fewest.mean()),
@@ -115,13 +120,13 @@ class Stories:
         train = {number: babi.load(number, "train", "10k") for number in numbers}
         test = {number: babi.load(number, "test", "10k") for number in numbers}
         examples = [*train.values(), *test.values()]
-        words = babi.sequence_vocabulary([one for part in examples for one in part])
-        self._test = babi.sequences(test[task], words, blanks=BLANKS)
+        words = sequence_vocabulary([one for part in examples for one in part])
+        self._test = sequences(test[task], words, blanks=BLANKS)
         self._train: dict[int, Arrays] = {}
         self._held: dict[int, Arrays] = {}
         lessons: list[Lesson] = []
         for number in numbers:
-            data = babi.sequences(train[number], words, blanks=BLANKS)
+            data = sequences(train[number], words, blanks=BLANKS)
             order = np.random.default_rng(0).permutation(len(data["lengths"]))
             held, used = np.split(order, [len(order) // 10])
             self._held[number] = {name: array[held] for name, array in data.items()}
@@ -174,7 +179,7 @@ class Stories:
 def _retold(puzzle: blocks.Puzzle, random: np.random.Generator) -> blocks.Puzzle:
     """Renames a training puzzle so that the result is not in the test split."""
     while True:
-        told = blocks.renamed(puzzle, random)
+        told = renamed(puzzle, random)
         if not blocks.is_of_the_test(told):
             return told
 
@@ -202,7 +207,7 @@ def places(data: Arrays) -> np.ndarray:
 
 
 def up_to(data: Arrays, questions: int | np.ndarray) -> Arrays:
-    """Truncates stories of `datasets.babi.sequences` after `questions` questions.
+    """Truncates stories of `sequences` after `questions` questions.
 
     Args:
         data: N stories.

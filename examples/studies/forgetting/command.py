@@ -65,7 +65,7 @@ def main(args: argparse.Namespace) -> int:
                 args.json.write_text(document(runs, args.steps), encoding="utf-8")
     print(table(runs))
     if args.plot:
-        from keras_attention.visualization import plot_curves
+        from studies.pictures import plot_curves
 
         plot_curves(series(runs), **LABELS).savefig(args.plot, dpi=160)
     return 0
@@ -211,7 +211,7 @@ def table(runs: Sequence[dict[str, Any]]) -> str:
 
 
 def series(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the input of `visualization.plot_curves`: means with their ranges."""
+    """Returns the input of `plot_curves`: means with their ranges."""
     found = []
     for name in dict.fromkeys(name_of(run) for run in runs):
         own = np.array(

@@ -102,7 +102,7 @@ def main(args: argparse.Namespace) -> int:
             command_line.write(args, {**reports.head("lengths"), "runs": runs}, page)
     print(table(runs))
     if args.plot:
-        from keras_attention.visualization import plot_curves
+        from studies.pictures import plot_curves
 
         plot_curves(series(runs), **LABELS).savefig(args.plot, dpi=160)
     return 0

@@ -72,7 +72,7 @@ def _range(group: dict[str, Any]) -> str:
 
 
 def series(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Returns the input of `visualization.plot_curves`: means with their ranges."""
+    """Returns the input of `plot_curves`: means with their ranges."""
     found = []
     for kind in dict.fromkeys(run["attention"] for run in runs):
         own = [run["result"]["groups"] for run in runs if run["attention"] == kind]

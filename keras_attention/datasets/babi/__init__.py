@@ -14,12 +14,7 @@ vectors.inputs["story"].shape                    # (100, 10, 6)
 ```
 """
 
-from keras_attention.datasets.babi.archive import (
-    TASKS,
-    Example,
-    load,
-    parse,
-)
+from keras_attention.datasets.babi.archive import TASKS, Example, load, parse
 from keras_attention.datasets.babi.exchanges import Exchanges, find_exchanges
 from keras_attention.datasets.babi.joint_exchanges import joint_exchanges
 from keras_attention.datasets.babi.new_words import (
@@ -31,11 +26,6 @@ from keras_attention.datasets.babi.new_words import (
 )
 from keras_attention.datasets.babi.phrases import find_phrases, join_phrases
 from keras_attention.datasets.babi.renaming import Renamer, interchangeable
-from keras_attention.datasets.babi.sequences import (
-    answered,
-    sequence_vocabulary,
-    sequences,
-)
 from keras_attention.datasets.babi.simulator import simulate
 from keras_attention.datasets.babi.vectors import Vectors, Vocabulary, vectorize
 from keras_attention.text.words import tokenize
@@ -48,7 +38,6 @@ __all__ = [
     "Vectors",
     "Vocabulary",
     "WordDropout",
-    "answered",
     "find_exchanges",
     "find_phrases",
     "interchangeable",
@@ -59,8 +48,6 @@ __all__ = [
     "number_new_words",
     "parse",
     "renamed",
-    "sequence_vocabulary",
-    "sequences",
     "simulate",
     "tokenize",
     "vectorize",

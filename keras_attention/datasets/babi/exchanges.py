@@ -47,7 +47,7 @@ def find_exchanges(examples: Sequence[Example], seed: int = 0) -> Exchanges:
             come from several tasks.
     """
     is_list = isinstance(examples, Sequence) and len(examples) > 0
-    if not (is_list and all(isinstance(one, Example) for one in examples)):
+    if not (is_list and all(isinstance(example, Example) for example in examples)):
         raise ValueError(
             "`examples` must be a list of `babi.Example`, as from `babi.load` or "
             f"`babi.parse`. Received: examples={reprlib.repr(examples)}"
@@ -67,14 +67,13 @@ def find_exchanges(examples: Sequence[Example], seed: int = 0) -> Exchanges:
 def _closed(
     examples: Sequence[Example], phrases: tuple[tuple[str, ...], ...], seed: int
 ) -> tuple[tuple[str, ...], ...]:
-    """Leaves out phrases with an interchangeable word that also occurs elsewhere.
-
-    "John and Mary" is no single word, because John and Mary also occur alone.
-    """
+    """Leaves out phrases with an interchangeable word that also occurs elsewhere."""
     if not phrases:
         return ()
     joined = join_phrases(examples, phrases)
-    alone = {word for one in joined for fact in one.story for word in fact}
-    alone |= {word for one in joined for word in (*one.question, one.answer or "")}
+    alone = {word for example in joined for fact in example.story for word in fact}
+    alone |= {
+        word for example in joined for word in (*example.question, example.answer or "")
+    }
     exchanged = {word for group in interchangeable(examples, seed) for word in group}
     return tuple(p for p in phrases if not exchanged.intersection(p, alone))

@@ -18,9 +18,7 @@ _LARGEST = 6  # maximum number of words that are exchanged with each other
 
 
 def joint_exchanges(
-    examples: Sequence[Example],
-    groups: Sequence[Sequence[str]] = (),
-    seed: int = 0,
+    examples: Sequence[Example], groups: Sequence[Sequence[str]] = (), seed: int = 0
 ) -> tuple[Exchange, ...]:
     """Finds joint exchanges of words that do not change the task.
 
@@ -47,11 +45,11 @@ def joint_exchanges(
         ```
     """
     statistics = Statistics(examples, seed)
-    answers = {word for example in examples for word in _parts(example.answer)}
+    answers = {w for e in examples if e.answer for w in e.answer.split(",")}
     said_only = sorted(answers.difference(statistics.words))
     if len(said_only) > _LARGEST:
         said_only = []
-    found: list[Exchange] = []
+    accepted: list[Exchange] = []
     for words in _classes(statistics):
         known: list[Exchange] = [
             (pair,)
@@ -72,19 +70,15 @@ def joint_exchanges(
                 exchange = *told, *said
                 mapping = as_mapping(exchange)
                 if patterns.preserved(mapping) and statistics.preserved(mapping):
-                    found.append(exchange)
-                    reached = _products([*known, *found], words)
+                    accepted.append(exchange)
+                    reached = _products([*known, *accepted], words)
                     break
-    return tuple(found)
+    return tuple(accepted)
 
 
 def as_mapping(exchange: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Maps each word to the word that replaces it."""
-    return dict(exchange) | {other: one for one, other in exchange}
-
-
-def _parts(answer: str | None) -> list[str]:
-    return answer.split(",") if answer else []
+    return dict(exchange) | {other: word for word, other in exchange}
 
 
 def _classes(statistics: Statistics) -> Iterator[tuple[str, ...]]:
@@ -109,10 +103,10 @@ def _matchings(words: Sequence[str]) -> list[Exchange]:
         if not left:
             yield ()
             return
-        first, rest = left[0], left[1:]
-        yield from extended(rest)
-        for other in rest:
-            others = [word for word in rest if word != other]
+        first, others_left = left[0], left[1:]
+        yield from extended(others_left)
+        for other in others_left:
+            others = [word for word in others_left if word != other]
             yield from (((first, other), *pairs) for pairs in extended(others))
 
     return sorted((pairs for pairs in extended(words) if pairs), key=len)

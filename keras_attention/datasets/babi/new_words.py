@@ -68,13 +68,13 @@ def number_new_words(
     check_size("count", count)
     numbered = []
     for i, example in enumerate(examples):
-        found = new_words_of(example, vocabulary)
-        if len(found) > count:
+        unknown = new_words_of(example, vocabulary)
+        if len(unknown) > count:
             raise ValueError(
-                f"examples[{i}] has {len(found)} words outside the vocabulary, more "
-                f"than `count`. Received: count={count}, words={list(found)}"
+                f"examples[{i}] has {len(unknown)} words outside the vocabulary, more "
+                f"than `count`. Received: count={count}, words={list(unknown)}"
             )
-        names = {word: _name(n) for n, word in enumerate(found)}
+        names = {word: _name(n) for n, word in enumerate(unknown)}
         numbered.append(renamed(example, names))
     return numbered
 
@@ -180,10 +180,10 @@ class WordDropout:
         last = size + self.new_words - 1
 
         def renumbered(x: np.ndarray, rows: np.ndarray) -> np.ndarray:
-            found = np.take_along_axis(new, rows.astype("int64"), axis=1)
+            replaced = np.take_along_axis(new, rows.astype("int64"), axis=1)
             fits = np.iinfo(x.dtype).max >= last
             wider = np.promote_types(x.dtype, np.min_scalar_type(last))
-            return found.reshape(x.shape).astype(x.dtype if fits else wider)
+            return replaced.reshape(x.shape).astype(x.dtype if fits else wider)
 
         return (
             renumbered(story, flat),

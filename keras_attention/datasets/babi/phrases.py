@@ -48,13 +48,13 @@ def find_phrases(examples: Sequence[Example]) -> tuple[Words, ...]:
     """
     sentences = {fact for example in examples for fact in example.story}
     sentences |= {(*example.question, _ASKED) for example in examples}
-    found: dict[str, Words] = {}  # by the joined phrase
+    by_name: dict[str, Words] = {}  # by the joined phrase
     while (phrase := _next_phrase(sentences)) is not None:
         # A part of the phrase may be a joined phrase, too.
-        words = [word for part in phrase for word in found.get(part, (part,))]
-        found[_JOINT.join(phrase)] = tuple(words)
+        words = [word for part in phrase for word in by_name.get(part, (part,))]
+        by_name[_JOINT.join(phrase)] = tuple(words)
         sentences = {_joined(sentence, [phrase]) for sentence in sentences}
-    return tuple(found.values())
+    return tuple(by_name.values())
 
 
 def needed_phrases(
@@ -62,12 +62,7 @@ def needed_phrases(
 ) -> tuple[Words, ...]:
     """Selects the phrases that an exchange of single words cannot replace.
 
-    A phrase is needed if some member of its group has another first word, and some
-    member has another last word.
-
-    Args:
-        phrases: Phrases; see `find_phrases`.
-        groups: Groups of interchangeable words and joined phrases.
+    Some member of their group has another first word, and some has another last word.
     """
     needed = set()
     by_name = {_JOINT.join(phrase): phrase for phrase in phrases}
@@ -106,18 +101,18 @@ def _next_phrase(sentences: set[Words]) -> Words | None:
     contexts = _contexts(sentences)
     word_class = _classes(contexts)
     by_length: dict[int, list[Words]] = defaultdict(list)
-    for words, own in contexts.items():
-        if len(own) >= _LEAST:
+    for words, its_contexts in contexts.items():
+        if len(its_contexts) >= _LEAST:
             by_length[len(words)].append(words)
     for total in range(3, 2 * LONGEST + 1):
         best: tuple[int, Words] | None = None
-        for one, other in _pairs(by_length, total):
-            if word_class.get(one[0]) == word_class.get(other[0]) or word_class.get(
-                one[-1]
+        for short, other in _pairs(by_length, total):
+            if word_class.get(short[0]) == word_class.get(other[0]) or word_class.get(
+                short[-1]
             ) == word_class.get(other[-1]):
                 continue
-            shared = len(contexts[one] & contexts[other])
-            if shared < _ALIKE * min(len(contexts[one]), len(contexts[other])):
+            shared = len(contexts[short] & contexts[other])
+            if shared < _ALIKE * min(len(contexts[short]), len(contexts[other])):
                 continue
             if shared >= _LEAST and (best is None or (shared, other) > best):
                 best = shared, other
@@ -138,24 +133,24 @@ def _pairs(
 
 
 def _contexts(sentences: set[Words]) -> Contexts:
-    found: Contexts = defaultdict(set)
+    contexts: Contexts = defaultdict(set)
     for sentence in sentences:
         for start in range(len(sentence)):
             for end in range(start + 1, min(start + LONGEST, len(sentence)) + 1):
                 if end - start < len(sentence):
                     context = sentence[:start], sentence[end:]
-                    found[sentence[start:end]].add(context)
-    return found
+                    contexts[sentence[start:end]].add(context)
+    return contexts
 
 
 def _classes(contexts: Contexts) -> dict[str, int]:
     """Numbers the words; words with shared contexts get the same number."""
     words = sorted(words[0] for words in contexts if len(words) == 1)
     number = {word: n for n, word in enumerate(words)}
-    for one, other in itertools.combinations(words, 2):
-        mine, theirs = contexts[one,], contexts[other,]
+    for first, other in itertools.combinations(words, 2):
+        mine, theirs = contexts[first,], contexts[other,]
         if len(mine & theirs) >= _ALIKE * min(len(mine), len(theirs)):
-            old, new = number[other], number[one]
+            old, new = number[other], number[first]
             number = {word: new if n == old else n for word, n in number.items()}
     return number
 

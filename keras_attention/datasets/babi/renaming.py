@@ -131,8 +131,8 @@ class Renamer:
         self._count = np.ones(max(TASKS) + 1, int)
         for task in groups.keys() | joint.keys():
             self._start[task] = sum(map(len, tables))
-            own = groups.get(task, ()), joint.get(task, ())
-            tables.append(self._table(*own, vocabulary, variants))
+            exchanges_of_task = groups.get(task, ()), joint.get(task, ())
+            tables.append(self._table(*exchanges_of_task, vocabulary, variants))
             self._count[task] = len(tables[-1])
         self._rows = np.concatenate(tables)
 
@@ -197,17 +197,17 @@ class Renamer:
     def _random_order(self, joint: tuple[Exchange, ...]) -> list[Exchange]:
         """Returns a random half of the exchanges, twice, in random order."""
         twice = [joint[n] for n in self._generator.permutation(len(joint))] * 2
-        return [one for one in twice if self._generator.random() < 0.5]
+        return [exchange for exchange in twice if self._generator.random() < 0.5]
 
 
-def _is_by_task(given: Any, is_entry: Callable[[Any], bool]) -> bool:
+def _is_by_task(by_task: Any, is_entry: Callable[[Any], bool]) -> bool:
     """Returns whether `given` maps tasks to collections of such entries."""
-    return isinstance(given, Mapping) and all(
+    return isinstance(by_task, Mapping) and all(
         isinstance(task, Integral)
         and task in TASKS
         and isinstance(entries, Collection)
         and all(map(is_entry, entries))
-        for task, entries in given.items()
+        for task, entries in by_task.items()
     )
 
 

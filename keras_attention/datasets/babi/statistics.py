@@ -68,19 +68,19 @@ class Statistics:
         flips = generator.choice([-1.0, 1.0], (_FLIPS, len(stories)))
         self._flips = flips.astype(np.float32)
         self._stories: dict[str, set[int]] = defaultdict(set)
-        found: dict[Feature, list[tuple[int, int]]] = defaultdict(list)
-        for row, own in enumerate(counts):
-            for word, features in own.items():
+        rows_of: dict[Feature, list[tuple[int, int]]] = defaultdict(list)
+        for row, features_of in enumerate(counts):
+            for word, features in features_of.items():
                 self._stories[word].add(row)
                 for kind, count in features.items():
-                    found[word, kind].append((row, count))
+                    rows_of[word, kind].append((row, count))
         # Most features occur in one story only. They prove nothing.
-        found = {key: places for key, places in found.items() if len(places) > 1}
-        self._frequency = np.array([len(places) for places in found.values()], int)
+        rows_of = {key: places for key, places in rows_of.items() if len(places) > 1}
+        self._frequency = np.array([len(places) for places in rows_of.values()], int)
         self._entries = np.array(
             [
                 (number, *place)
-                for number, places in enumerate(found.values())
+                for number, places in enumerate(rows_of.values())
                 for place in places
             ],
             int,
@@ -88,7 +88,7 @@ class Statistics:
         self._tokens: dict[Hashable, int] = {None: 0}
         flat = [
             [self._tokens.setdefault(token, len(self._tokens)) for token in _flat(key)]
-            for key in found
+            for key in rows_of
         ]
         longest = max(map(len, flat), default=0)
         self._features = np.zeros((len(flat), longest), int)
@@ -104,10 +104,10 @@ class Statistics:
     def _key(self, features: np.ndarray) -> np.ndarray:
         return self._random[np.arange(features.shape[1]), features].sum(1)
 
-    def alike(self, one: str, other: str) -> bool:
+    def alike(self, word: str, other: str) -> bool:
         """Returns whether two words occur in the same sentences."""
-        mine, theirs = self._contexts[one], self._contexts[other]
-        return _overlap(mine, theirs) >= _ALIKE
+        mine, theirs = self._contexts[word], self._contexts[other]
+        return len(mine & theirs) / max(min(len(mine), len(theirs)), 1) >= _ALIKE
 
     def preserved(self, exchange: Mapping[str, str]) -> bool:
         """Returns whether an exchange of words preserves the statistics of the stories.
@@ -123,13 +123,13 @@ class Statistics:
         for word, new in exchange.items():
             if word in self._tokens:
                 image[self._tokens[word]] = self._tokens.get(new, len(self._tokens))
-        one, other = self._exchanged(image)
-        frequency = self._frequency[one].copy()
+        first, other = self._exchanged(image)
+        frequency = self._frequency[first].copy()
         frequency[other >= 0] += self._frequency[other[other >= 0]]
-        one, other = one[frequency >= _RARE], other[frequency >= _RARE]
-        table = np.zeros((self._flips.shape[1], len(one)), np.float32)
+        first, other = first[frequency >= _RARE], other[frequency >= _RARE]
+        table = np.zeros((self._flips.shape[1], len(first)), np.float32)
         feature, row, count = self._entries.T
-        for sign, features in ((1, one), (-1, other)):
+        for sign, features in ((1, first), (-1, other)):
             column = np.full(len(self._keys), -1)
             column[features[features >= 0]] = np.flatnonzero(features >= 0)
             known = column[feature] >= 0
@@ -155,8 +155,8 @@ class Statistics:
         changed = np.flatnonzero((image[self._features] != self._features).any(1))
         keys = self._key(image[self._features[changed]])
         at = np.searchsorted(self._keys, keys, sorter=self._order)
-        found = self._order[np.minimum(at, len(self._order) - 1)]
-        other = np.where(self._keys[found] == keys, found, -1)
+        nearest = self._order[np.minimum(at, len(self._order) - 1)]
+        other = np.where(self._keys[nearest] == keys, nearest, -1)
         first = (other < 0) | (changed < other)  # each pair once
         return changed[first], other[first]
 
@@ -175,48 +175,48 @@ def _by_story(examples: Sequence[Example]) -> list[list[Example]]:
 
 def _contexts(stories: list[list[Example]]) -> dict[str, set[Hashable]]:
     """Returns for each word the sentences that contain it, with the word left blank."""
-    found: dict[str, set[Hashable]] = defaultdict(set)
+    contexts: dict[str, set[Hashable]] = defaultdict(set)
     for story in stories:
         sentences = {*story[-1].story, *(example.question for example in story)}
         for sentence in sentences:
             for word in set(sentence):
-                found[word].add(_without(sentence, word))
-    return found
+                contexts[word].add(_without(sentence, word))
+    return contexts
 
 
 def _features(story: list[Example]) -> dict[str, Features]:
     """Counts the features of each word in one story."""
-    found: dict[str, Features] = defaultdict(Counter)
+    counts: dict[str, Features] = defaultdict(Counter)
     facts = story[-1].story
     everything = {word for fact in facts for word in fact}
     for sentence in facts:
         for word in set(sentence):
-            found[word]["IN", _without(sentence, word)] += 1
+            counts[word]["IN", _without(sentence, word)] += 1
     for word in everything:
         for other in everything - {word}:
-            found[word]["WITH", other] += 1
+            counts[word]["WITH", other] += 1
     for example in story:
-        _add_question(found, example)
-    return found
+        _add_question(counts, example)
+    return counts
 
 
-def _add_question(found: dict[str, Features], example: Example) -> None:
+def _add_question(counts: dict[str, Features], example: Example) -> None:
     answer = example.answer or ""
     parts = set(answer.split(","))
     asked = set(example.question)
     told = {word for fact in example.story for word in fact}
     for word in asked:
-        found[word]["ASKED", _without(example.question, word)] += 1
+        counts[word]["ASKED", _without(example.question, word)] += 1
         for other in told - {word}:
-            found[word]["ASKED OF", other, _blank(answer, word)] += 1
+            counts[word]["ASKED OF", other, _blank(answer, word)] += 1
     for word in parts:
         for other in (told | asked) - {word}:
-            found[word]["ANSWERS", other] += 1
+            counts[word]["ANSWERS", other] += 1
         for fact in example.story:
-            found[word]["ANSWERS, TOLD", _without(fact, word)] += 1
+            counts[word]["ANSWERS, TOLD", _without(fact, word)] += 1
     for word in told:
         for other in asked - {word}:
-            found[word]["TOLD AND ASKED", other, _blank(answer, word)] += 1
+            counts[word]["TOLD AND ASKED", other, _blank(answer, word)] += 1
     for back, fact in enumerate(reversed(example.story)):
         shared = len(asked.intersection(fact))
         links = tuple(
@@ -226,13 +226,13 @@ def _add_question(found: dict[str, Features], example: Example) -> None:
         )
         for place, word in enumerate(fact):
             role = bool(parts.intersection(fact)), shared, min(back, 3)
-            found[word]["ROLE", role] += 1
-            found[word]["LINK", place, links, _blank(answer, word)] += 1
+            counts[word]["ROLE", role] += 1
+            counts[word]["LINK", place, links, _blank(answer, word)] += 1
 
 
 def _patterns(story: list[Example], names: Mapping[str, int]) -> dict[str, Features]:
     """Counts the patterns of each word that is in no group, in one story."""
-    found: dict[str, Features] = defaultdict(Counter)
+    counts: dict[str, Features] = defaultdict(Counter)
     for example in story:
         classes: dict[str, Hashable] = {
             word: ("GROUP", name) for word, name in names.items()
@@ -245,8 +245,8 @@ def _patterns(story: list[Example], names: Mapping[str, int]) -> dict[str, Featu
         for fact in example.story:
             kind = _pattern(fact, classes), asked, said
             for word in {*fact, *example.question}.difference(names):
-                found[word][kind] += 1
-    return found
+                counts[word][kind] += 1
+    return counts
 
 
 def _pattern(
@@ -261,10 +261,6 @@ def _without(sentence: tuple[str, ...], word: str) -> tuple[str, ...]:
 
 def _blank(answer: str, word: str) -> str:
     return "" if answer == word else answer
-
-
-def _overlap(one: set[Hashable], other: set[Hashable]) -> float:
-    return len(one & other) / max(min(len(one), len(other)), 1)
 
 
 def exchange_word(word: str, exchange: Mapping[str, str]) -> str:

@@ -180,9 +180,6 @@ def vectorize(
         memory_size: M.
         sentence_length: L. Defaults to the length of the longest sentence or question.
 
-    Returns:
-        `Vectors`.
-
     Raises:
         ValueError: There are no examples; a size is below 1; an answer is outside the
             vocabulary; a supporting fact is outside its story; a story, sentence or

@@ -27,9 +27,6 @@ class BrokenMatError(ValueError):
 def arrays(content: bytes) -> dict[str, np.ndarray]:
     """Returns the real numeric arrays of a file by name. Sparse arrays become dense.
 
-    Args:
-        content: The file's bytes. Variables of other kinds are skipped.
-
     Raises:
         BrokenMatError: The bytes do not follow the format, or they end too early.
     """
@@ -38,15 +35,15 @@ def arrays(content: bytes) -> dict[str, np.ndarray]:
         raise BrokenMatError(
             f"it is no MATLAB file of format 5; it begins with {content[:20]!r}"
         )
-    found = {}
+    by_name = {}
     for kind, data in _elements(content[_HEAD:], order):
         if kind == _COMPRESSED:
             kind, data = next(_elements(_decompressed(data), order), (0, b""))
         if kind == _MATRIX:
             named = _matrix(data, order)
             if named is not None:
-                found[named[0]] = named[1]
-    return found
+                by_name[named[0]] = named[1]
+    return by_name
 
 
 def _elements(data: bytes, order: str) -> Iterator[tuple[int, bytes]]:

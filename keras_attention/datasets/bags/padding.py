@@ -77,24 +77,24 @@ class Bags:
             ValueError: As for the class, or if a bag is not (S, F), if the widths
                 differ, or if the numbers of labels and bags differ.
         """
-        arrays = [np.asarray(one, np.float32) for one in sets]
+        arrays = [np.asarray(bag, np.float32) for bag in sets]
         labels = np.asarray(labels)
         if len(arrays) != len(labels):
             raise ValueError(
                 "There must be one label for each bag. Received: "
                 f"{len(labels)} labels, {len(arrays)} bags"
             )
-        for i, one in enumerate(arrays):
-            if one.ndim != 2:
+        for i, bag in enumerate(arrays):
+            if bag.ndim != 2:
                 raise ValueError(
-                    f"Each bag must be (S, F). Received: sets[{i}].shape={one.shape}"
+                    f"Each bag must be (S, F). Received: sets[{i}].shape={bag.shape}"
                 )
-            if one.shape[1] != arrays[0].shape[1]:
+            if bag.shape[1] != arrays[0].shape[1]:
                 raise ValueError(
                     "Each bag must be (S, F), all of one width F. Received: "
-                    f"sets[0].shape={arrays[0].shape}, sets[{i}].shape={one.shape}"
+                    f"sets[0].shape={arrays[0].shape}, sets[{i}].shape={bag.shape}"
                 )
-        sizes = [len(one) for one in arrays]
+        sizes = [len(bag) for bag in arrays]
         instances = np.concatenate(arrays) if arrays else np.zeros((0, 0), np.float32)
         return cls(instances, np.repeat(np.arange(len(arrays)), sizes), labels)
 
@@ -121,20 +121,20 @@ class Bags:
         starts = np.concatenate([[0], np.cumsum(self.sizes)])
         picked = [order[starts[i] : starts[i + 1]] for i in rows]
         places = np.concatenate(picked) if picked else order[:0]
-        new = np.repeat(np.arange(len(rows)), [len(one) for one in picked])
+        new = np.repeat(np.arange(len(rows)), [len(bag) for bag in picked])
         return Bags(self.instances[places], new, self.labels[rows])
 
     def _numbers(self, rows: ArrayLike) -> np.ndarray:
         """Returns bag indices, (b,), from indices or a mask."""
-        given = np.asarray(rows)
-        if given.dtype == bool:
-            if given.shape != (len(self),):
+        chosen = np.asarray(rows)
+        if chosen.dtype == bool:
+            if chosen.shape != (len(self),):
                 raise ValueError(
                     f"`rows` must be (B,), ({len(self)},), if it holds booleans. "
-                    f"Received: rows.shape={given.shape}"
+                    f"Received: rows.shape={chosen.shape}"
                 )
-            return np.flatnonzero(given)
-        numbers = _whole("rows", given).reshape(-1)
+            return np.flatnonzero(chosen)
+        numbers = _whole("rows", chosen).reshape(-1)
         outside = numbers[(numbers < 0) | (numbers >= len(self))]
         if len(outside):
             raise ValueError(
@@ -171,8 +171,8 @@ class Bags:
         return {"instances": instances, "instances_mask": mask}
 
 
-def _whole(name: str, given: object) -> np.ndarray:
-    array = np.asarray(given)
+def _whole(name: str, values: object) -> np.ndarray:
+    array = np.asarray(values)
     if array.dtype.kind in "biuf":
         with np.errstate(invalid="ignore"):  # casting non-finite numbers warns
             whole = array.astype(np.int32)

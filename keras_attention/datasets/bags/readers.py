@@ -11,7 +11,6 @@ from keras_attention.datasets import files
 from keras_attention.datasets.bags import mat
 from keras_attention.datasets.bags.padding import Bags
 from keras_attention.datasets.choices import check_choice
-from keras_attention.text.encoding import decode_text
 
 _FILES = {"tiger": "tiger.mat", "elephant": "elephant.mat", "musk1": "musk1.csv"}
 _SOURCES = {
@@ -66,9 +65,9 @@ def read_mat(path: str | os.PathLike[str]) -> Bags:
         DamagedDataError: The file is truncated, has another format, lacks one of the
             three arrays, or has arrays whose shapes do not match.
     """
-    path = _existing(path)
+    path = Path(path)
     try:
-        content = mat.arrays(path.read_bytes())
+        content = mat.arrays(files.read_decompressed(path))
     except mat.BrokenMatError as error:
         raise _damaged(path, str(error)) from error
     missing = [name for name in _FIELDS if name not in content]
@@ -92,9 +91,9 @@ def read_table(path: str | os.PathLike[str]) -> Bags:
         DamagedDataError: A line's length differs from the first line's, a field is not
             a number, or a bag has two labels. The message gives the line number.
     """
-    path = _existing(path)
+    path = Path(path)
     rows: list[list[float]] = []
-    for number, line in enumerate(_text(path).splitlines(), 1):
+    for number, line in enumerate(files.read_text(path).splitlines(), 1):
         try:
             row = [float(cell) for cell in line.split(",")]
         except ValueError as error:
@@ -134,22 +133,8 @@ def _bags(
         raise _damaged(path, str(error)) from error
 
 
-def _text(path: Path) -> str:
-    try:
-        return decode_text(path.read_bytes(), path)
-    except ValueError as error:
-        raise files.DamagedDataError(str(error)) from error
-
-
 def _damaged(path: Path, what: str) -> files.DamagedDataError:
     return files.DamagedDataError(f"{path} is damaged: {what}. Get it again.")
-
-
-def _existing(path: str | os.PathLike[str]) -> Path:
-    path = Path(path)
-    if not path.is_file():
-        raise files.DataNotFoundError(f"There is no file {path}.")
-    return path
 
 
 def _find(name: str) -> Path:
@@ -162,11 +147,10 @@ def _find(name: str) -> Path:
         if path.is_file():
             return path
         tried = f"The folder named by {files.DATA_VARIABLE} has no file {path}."
-    nowhere = files.DataNotFoundError(
+    raise files.DataNotFoundError(
         f"{relative} could not be had. {tried}\n"
         f"Next: get {_FILES[name]} by hand ({_SOURCES[name]}), and name it with `path` "
         f"or put it at {relative} in a folder named by the environment variable "
-        f"{files.DATA_VARIABLE}."
+        f"{files.DATA_VARIABLE}.",
+        tried=(tried,),
     )
-    nowhere.tried = (tried,)
-    raise nowhere

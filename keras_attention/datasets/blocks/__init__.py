@@ -3,15 +3,15 @@
 Graves et al., 2016, *Hybrid computing using a neural network with dynamic external
 memory*, Nature 538, Methods, "Mini-SHRDLU". The paper trains by reinforcement learning.
 `Game` plays many puzzles at once, with rewards, and `environment.MiniSHRDLU` is an
-environment of Gymnasium. `vectorize` makes a supervised task of the puzzles: the target
-moves are a shortest solution, found by breadth-first search.
+environment of Gymnasium. Each puzzle has a shortest solution, found by breadth-first
+search.
 
 ```python
 from keras_attention.datasets import blocks
 
 puzzles = blocks.draw_puzzles(count=32, goals=2, blocks=3, seed=1)
-data = blocks.vectorize(puzzles)
-data["inputs"].shape  # (32, T, 97)
+game = blocks.Game(puzzles)
+game.observe().shape  # (32, 97)
 ```
 """
 
@@ -19,21 +19,12 @@ from keras_attention.datasets.blocks.boards import MOVES, PASS, RELATIONS, moved
 from keras_attention.datasets.blocks.game import Game, Rewards, Stepped
 from keras_attention.datasets.blocks.puzzles import (
     Puzzle,
-    asking,
     draw_puzzles,
     holds,
     is_of_the_test,
     is_reached,
-    renamed,
 )
-from keras_attention.datasets.blocks.vectors import (
-    INPUTS,
-    Played,
-    Verdict,
-    check_moves,
-    play,
-    vectorize,
-)
+from keras_attention.datasets.blocks.vectors import INPUTS
 
 __all__ = [
     "INPUTS",
@@ -41,19 +32,12 @@ __all__ = [
     "PASS",
     "RELATIONS",
     "Game",
-    "Played",
     "Puzzle",
     "Rewards",
     "Stepped",
-    "Verdict",
-    "asking",
-    "check_moves",
     "draw_puzzles",
     "holds",
     "is_of_the_test",
     "is_reached",
     "moved",
-    "play",
-    "renamed",
-    "vectorize",
 ]

@@ -87,15 +87,6 @@ def moved(board: Board, action: int) -> Board:
     return tuple(columns)
 
 
-def action_name(action: int) -> str:
-    """Returns an action in words, such as "left to right" or "pass"."""
-    if action == PASS:
-        return "pass"
-    names = "left", "middle", "right"
-    start, end = MOVES[action]
-    return f"{names[start]} to {names[end]}"
-
-
 @functools.cache
 def all_boards(blocks: int) -> Boards:
     """Lists the boards with blocks 1 to `blocks`: 60 for three, 7,200 for six."""
@@ -112,27 +103,20 @@ def all_boards(blocks: int) -> Boards:
     facts = tuple(touching(board) for board in boards)
     names = {fact: i for i, fact in enumerate(sorted(frozenset().union(*facts)))}
     true = np.zeros((len(boards), len(names)), bool)
-    for row, found in zip(true, facts, strict=True):
-        row[[names[fact] for fact in found]] = True
+    for row, true_facts in zip(true, facts, strict=True):
+        row[[names[fact] for fact in true_facts]] = True
     return Boards(blocks, tuple(boards), place, np.array(table), facts, true, names)
 
 
-def moves_to(boards: Boards, goal: np.ndarray) -> np.ndarray:
-    """Returns the minimum number of moves from each board to any goal board.
+def moves_to(boards: Boards, goal: np.ndarray, most: int | None = None) -> np.ndarray:
+    """Returns the minimum number of moves to any goal board, (boards,) int8.
 
-    A breadth-first search starts from the goal boards. Every move can be undone, so
-    distances are symmetric.
-
-    Args:
-        boards: All boards.
-        goal: (boards,) bool, True for goal boards.
-
-    Returns:
-        (boards,) int8.
+    A breadth-first search of at most `most` moves starts from the goal boards, `goal`
+    (boards,) bool. Every move can be undone. Boards that are farther away get -1.
     """
     left = np.where(goal, 0, -1).astype(np.int8)
     front, step = np.flatnonzero(goal), 0
-    while len(front):
+    while len(front) and step != most:
         step += 1
         reached = boards.moved[front].ravel()
         left[reached[left[reached] < 0]] = step

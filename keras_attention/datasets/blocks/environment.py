@@ -54,7 +54,7 @@ class MiniSHRDLU(gymnasium.Env):
     no effect and no reward in this phase. Then each observation shows the board, and
     each action moves a block or passes. A pass ends the episode (`terminated`); so does
     the limit on the number of actions (`truncated`). The rules and the rewards are
-    those of `Game`, and the observations are those of `vectorize`.
+    those of `Game`.
 
     Args:
         goals: Number of goals, or a (minimum, maximum) range.
@@ -67,7 +67,9 @@ class MiniSHRDLU(gymnasium.Env):
         rewards: See `Game`.
         render_mode: `"ansi"` for text, `"rgb_array"` for an image, or None.
 
-    Observations: (97,) float32, see `vectorize`.
+    Observations: (97,) float32, one-hot: letter (26), block (6), relation (4: above,
+    below, left, right), block (6), go cue (1), block on each square (9 times 6, from
+    the bottom, columns from left to right). The go cue is 1 from the request on.
 
     Actions: 0 to 5 for `MOVES`, 6 for a pass.
 

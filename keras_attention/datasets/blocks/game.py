@@ -20,13 +20,7 @@ from keras_attention.datasets.blocks.boards import (
     all_boards,
 )
 from keras_attention.datasets.blocks.puzzles import Puzzle, fact_of
-from keras_attention.datasets.blocks.vectors import (
-    ACTIONS,
-    GO,
-    INPUTS,
-    SQUARES,
-    show,
-)
+from keras_attention.datasets.blocks.vectors import ACTIONS, GO, INPUTS, SQUARES, show
 from keras_attention.datasets.sizes import check_size
 
 
@@ -65,9 +59,8 @@ class Stepped(NamedTuple):
 class Game:
     """Plays N puzzles at once, in NumPy.
 
-    The rules are those of `play`: each action is one of the six `MOVES` or a pass. A
-    pass ends the puzzle. Otherwise the puzzle ends after the minimum number of moves
-    plus `extra` plus one actions.
+    Each action is one of the six `MOVES` or a pass. A pass ends the puzzle. Otherwise
+    the puzzle ends after the minimum number of moves plus `extra` plus one actions.
 
     Args:
         puzzles: N puzzles.
@@ -95,10 +88,7 @@ class Game:
     """
 
     def __init__(
-        self,
-        puzzles: Sequence[Puzzle],
-        extra: int = 6,
-        rewards: Rewards | None = None,
+        self, puzzles: Sequence[Puzzle], extra: int = 6, rewards: Rewards | None = None
     ) -> None:
         if not puzzles:
             raise ValueError("`puzzles` must hold at least one. Received: puzzles=[]")
@@ -121,7 +111,10 @@ class Game:
         self._size = self._wanted.sum(axis=1)
 
     def observe(self) -> np.ndarray:
-        """Returns the inputs of an answer step, (N, 97) float32, as in `vectorize`."""
+        """Returns the inputs of an answer step, (N, 97) float32: go cue and board.
+
+        `environment.MiniSHRDLU` lists the 97 inputs.
+        """
         rows = np.zeros((len(self.boards), INPUTS), np.float32)
         rows[:, GO] = 1
         rows[:, SQUARES:] = _tables().squares[self.boards]

@@ -8,7 +8,6 @@ import numpy as np
 
 from keras_attention.datasets.blocks.boards import (
     MOST_BLOCKS,
-    PASS,
     RELATIONS,
     Board,
     Boards,
@@ -16,7 +15,6 @@ from keras_attention.datasets.blocks.boards import (
     all_boards,
     moves_to,
 )
-from keras_attention.datasets.blocks.distances import goal_boards, moves_from
 from keras_attention.datasets.choices import check_choice
 from keras_attention.datasets.ragged import Range, Seed, at_least_one, span
 
@@ -74,9 +72,6 @@ def draw_puzzles(
             wording. One puzzle in ten belongs to `"test"`.
         seed: Seed for `numpy.random.default_rng`.
 
-    Returns:
-        A list of `Puzzle`.
-
     Raises:
         ValueError: unknown `split`, a size below 1, a range with its minimum above its
             maximum, too many blocks or goals, or an impossible puzzle, such as six
@@ -102,117 +97,6 @@ def draw_puzzles(
     return [_draw(spans, split, random) for _ in range(count)]
 
 
-def renamed(puzzle: Puzzle, seed: Seed = 0) -> Puzzle:
-    """Rewords a puzzle; the solution stays the same.
-
-    Blocks get new numbers, goals get new letters and a new order, and each constraint
-    is stated from the perspective of one of its two blocks, chosen at random. A
-    training puzzle may become a test puzzle; see `is_of_the_test`.
-
-    Args:
-        puzzle: The puzzle.
-        seed: A seed of `numpy.random.default_rng`, or a generator.
-
-    Returns:
-        `Puzzle`.
-
-    Example:
-        ```python
-        puzzle = draw_puzzles(count=1)[0]
-        renamed(puzzle, seed=1).moves == puzzle.moves  # True
-        ```
-    """
-    return renamed_together([puzzle], seed)[0]
-
-
-def renamed_together(puzzles: Sequence[Puzzle], seed: Seed = 0) -> list[Puzzle]:
-    """Rewords puzzles that differ only in the requested goal, all in the same way.
-
-    Args:
-        puzzles: At least one puzzle. Their boards and goals must be the same.
-        seed: A seed of `numpy.random.default_rng`, or a generator.
-
-    Returns:
-        The puzzles, see `renamed`.
-
-    Raises:
-        ValueError: no puzzles, or other boards or goals.
-    """
-    if not puzzles or any(
-        (other.board, other.goals) != (puzzles[0].board, puzzles[0].goals)
-        for other in puzzles
-    ):
-        raise ValueError(
-            "`puzzles` must hold puzzles with the same board and goals. "
-            f"Received: {puzzles=}"
-        )
-    random, first = np.random.default_rng(seed), puzzles[0]
-    number = [0, *(1 + random.permutation(sum(map(len, first.board)))).tolist()]
-    first = _renumbered(first, number)
-    letters = [LETTERS[i] for i in random.choice(len(LETTERS), len(first.goals), False)]
-    letter = dict(zip(first.goals, letters, strict=True))
-
-    def told(constraint: Constraint) -> Constraint:
-        return _said(fact_of(constraint), bool(random.integers(2)))
-
-    order = [*first.goals]
-    random.shuffle(order)
-    goals = {letter[goal]: tuple(map(told, first.goals[goal])) for goal in order}
-    return [
-        Puzzle(first.board, goals, letter[puzzle.asked], puzzle.moves)
-        for puzzle in puzzles
-    ]
-
-
-def numbered_by_place(puzzle: Puzzle) -> Puzzle:
-    """Numbers the blocks by their places on the board; the solution stays the same.
-
-    The blocks get the numbers 1, 2, … column by column from the left, and in each
-    column from the bottom. Puzzles that differ only in the numbers become equal.
-
-    Args:
-        puzzle: The puzzle.
-
-    Returns:
-        `Puzzle`.
-
-    Example:
-        ```python
-        numbered_by_place(draw_puzzles(count=1)[0]).board  # such as ((1, 2), (), (3,))
-        ```
-    """
-    order = [block for column in puzzle.board for block in column]
-    number = [0] * (len(order) + 1)
-    for place, block in enumerate(order, 1):
-        number[block] = place
-    return _renumbered(puzzle, number)
-
-
-def asking(puzzle: Puzzle, letter: str) -> Puzzle:
-    """Returns the same puzzle with another requested goal, and its solution.
-
-    Args:
-        puzzle: The puzzle.
-        letter: The letter of one of its goals.
-
-    Raises:
-        ValueError: the puzzle has no goal of this letter.
-
-    Example:
-        ```python
-        puzzle = draw_puzzles(count=1)[0]
-        others = [asking(puzzle, letter) for letter in puzzle.goals]
-        ```
-    """
-    check_choice("letter", letter, puzzle.goals, f"one of {[*puzzle.goals]}")
-    if letter == puzzle.asked:
-        return puzzle
-    facts = [fact_of(constraint) for constraint in puzzle.goals[letter]]
-    boards = all_boards(sum(map(len, puzzle.board)))
-    moves = _solution(boards, puzzle.board, facts)
-    return puzzle._replace(asked=letter, moves=moves)
-
-
 def holds(board: Board, constraint: Constraint) -> bool:
     """Returns whether a constraint is satisfied on a board."""
     boards = all_boards(sum(map(len, board)))
@@ -224,42 +108,10 @@ def is_reached(board: Board, goal: tuple[Constraint, ...]) -> bool:
     return all(holds(board, constraint) for constraint in goal)
 
 
-def distance_to(puzzle: Puzzle) -> np.ndarray:
-    """Returns the distance from every board to the requested goal, (boards,) int8."""
-    boards = all_boards(sum(map(len, puzzle.board)))
-    facts = [fact_of(constraint) for constraint in puzzle.goals[puzzle.asked]]
-    return _distance_to(boards, facts)
-
-
-def best_action(left: np.ndarray, board: Board) -> int:
-    """Returns the first move of a shortest solution, or pass at the goal.
-
-    `left` is the output of `distance_to`.
-    """
-    boards = all_boards(sum(map(len, board)))
-    here = boards.place[board]
-    if left[here] == 0:
-        return PASS
-    return int(left[boards.moved[here]].argmin())
-
-
 def is_of_the_test(puzzle: Puzzle) -> bool:
     """Returns whether a puzzle belongs to the test split."""
     facts = [fact_of(constraint) for constraint in puzzle.goals[puzzle.asked]]
     return _is_of_the_test(puzzle.board, facts)
-
-
-def _renumbered(puzzle: Puzzle, number: Sequence[int]) -> Puzzle:
-    """Gives each block the number `number[block]`."""
-
-    def told(constraint: Constraint) -> Constraint:
-        first, relation, second = constraint
-        return number[first], relation, number[second]
-
-    return puzzle._replace(
-        board=tuple(tuple(number[b] for b in column) for column in puzzle.board),
-        goals={letter: tuple(map(told, goal)) for letter, goal in puzzle.goals.items()},
-    )
 
 
 def _draw(
@@ -311,7 +163,8 @@ def _goal(
     boards: Boards, start: int, depth: int, size: int, random: np.random.Generator
 ) -> list[Fact] | None:
     """Returns `size` new facts of a board `depth` moves away; None if it has fewer."""
-    away = np.flatnonzero(moves_from(boards.blocks, start) == depth)
+    is_start = np.arange(len(boards.boards)) == start
+    away = np.flatnonzero(moves_to(boards, is_start, depth) == depth)
     if not len(away):
         return None
     elsewhere = boards.facts[int(random.choice(away))]
@@ -328,31 +181,30 @@ def _puzzle(
     letters = [LETTERS[i] for i in random.choice(len(LETTERS), len(goals), False)]
     order = random.permutation(len(goals))
     named = {
-        letters[i]: tuple(_said(fact, bool(random.integers(2))) for fact in goals[i])
+        letters[i]: tuple(worded(fact, bool(random.integers(2))) for fact in goals[i])
         for i in order
     }
-    return Puzzle(board, named, letters[0], _solution(boards, board, goals[0]))
+    return Puzzle(board, named, letters[0], solution(boards, board, goals[0]))
 
 
-def _solution(boards: Boards, board: Board, facts: Sequence[Fact]) -> tuple[int, ...]:
+def solution(boards: Boards, board: Board, facts: Sequence[Fact]) -> tuple[int, ...]:
     """Returns a shortest solution; ties are resolved in the order of `MOVES`."""
-    goal = goal_boards(boards.blocks, facts)
-    moves, here = [], boards.place[board]
-    while not goal[here]:
-        following = boards.moved[here]
-        left = [
-            moves_from(boards.blocks, int(place))[goal].min() for place in following
-        ]
-        moves.append(int(np.argmin(left)))
-        here = following[moves[-1]]
+    left, here = moves_to(boards, goal_boards(boards, facts)), boards.place[board]
+    moves = []
+    while left[here]:
+        moves.append(int(left[boards.moved[here]].argmin()))
+        here = boards.moved[here, moves[-1]]
     return tuple(moves)
 
 
-def _distance_to(boards: Boards, facts: Sequence[Fact]) -> np.ndarray:
-    return moves_to(boards, goal_boards(boards.blocks, facts))
+def goal_boards(boards: Boards, facts: Sequence[Fact]) -> np.ndarray:
+    """Returns which boards satisfy all facts, (boards,) bool."""
+    columns = [boards.all_facts[fact] for fact in facts]
+    return np.asarray(boards.true[:, columns].all(axis=1))
 
 
-def _said(fact: Fact, turned: bool) -> Constraint:
+def worded(fact: Fact, turned: bool) -> Constraint:
+    """Returns the constraint that states a fact, from either of its blocks."""
     first, relation, second = fact.worded(turned)
     return first, RELATIONS[relation], second
 

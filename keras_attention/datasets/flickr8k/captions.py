@@ -10,7 +10,6 @@ from typing import Any
 from keras_attention.datasets import files
 from keras_attention.datasets.choices import check_choice
 from keras_attention.datasets.flickr8k.images import Captioned, pair, some
-from keras_attention.text.encoding import decode_text
 
 SPLITS = ("train", "dev", "test")
 _TOKENS, _TABLE = "Flickr8k.token.txt", "captions.txt"
@@ -140,12 +139,7 @@ def read_split(path: str | os.PathLike[str]) -> list[str]:
 
 
 def _lines(path: str | os.PathLike[str]) -> list[str]:
-    content = files.read_decompressed(Path(path))
-    try:
-        text = decode_text(content, path)
-    except ValueError as error:
-        raise files.DamagedDataError(str(error)) from error
-    return [line.removesuffix("\r") for line in text.split("\n")]
+    return [line.removesuffix("\r") for line in files.read_text(path).split("\n")]
 
 
 def _read_line(line: str) -> tuple[str, str, str] | None:

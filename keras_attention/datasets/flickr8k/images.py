@@ -96,8 +96,8 @@ def pair(
 
 def some(names: Sequence[str]) -> str:
     """Lists the first names for an error message."""
-    rest = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    hidden = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {hidden} more" if hidden > 0 else "")
 
 
 def _wanted(captions: Mapping[str, Any], archive: Iterable[str]) -> list[str]:
@@ -143,18 +143,18 @@ def _pair(
             f"{some(missing)}. With allow_missing=True, the others are returned."
         )
     names = [name for name in captions if name not in {*missing}]
-    found = [images[keys[name]] for name in names]
-    whole = found if isinstance(found[0], Path) else _stacked(found, names)
+    in_order = [images[keys[name]] for name in names]
+    whole = in_order if isinstance(in_order[0], Path) else _stacked(in_order, names)
     texts = tuple(tuple(captions[name]) for name in names)
     return Captioned(tuple(names), texts, whole, missing)
 
 
-def _stacked(found: list[Any], names: list[str]) -> np.ndarray:
+def _stacked(features: list[Any], names: list[str]) -> np.ndarray:
     """Stacks features; those of unequal number are padded with zeros."""
-    arrays = [np.asarray(one) for one in found]
+    arrays = [np.asarray(array) for array in features]
     first, longest = arrays[0], 0
-    for name, one in zip(names, arrays, strict=True):
-        shape, wanted = one.shape, first.shape
+    for name, array in zip(names, arrays, strict=True):
+        shape, wanted = array.shape, first.shape
         free = len(wanted) == 2  # the number of features
         if len(shape) != len(wanted) or shape[free:] != wanted[free:]:
             raise files.DamagedDataError(
@@ -164,8 +164,8 @@ def _stacked(found: list[Any], names: list[str]) -> np.ndarray:
             )
         longest = max(longest, *shape[:1], 0)
     size = (longest, *first.shape[1:]) if first.ndim == 2 else first.shape
-    dtype = np.result_type(*{one.dtype for one in arrays})
+    dtype = np.result_type(*{array.dtype for array in arrays})
     whole = np.zeros((len(arrays), *size), dtype)
-    for row, one in zip(whole, arrays, strict=True):
-        row[: len(one)] = one
+    for row, array in zip(whole, arrays, strict=True):
+        row[: len(array)] = array
     return whole

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.datasets.flickr8k.images import Captioned
+from keras_attention.datasets.ragged import padded
 from keras_attention.datasets.translation.vectors import Encoder
-from keras_attention.text.vocabulary import END, PADDING, START
+from keras_attention.text.vocabulary import END, START
 
 
 class Vectors(NamedTuple):
@@ -34,9 +35,6 @@ def vectorize(
             `text.Vocabulary`.
         length: T. Defaults to the number of tokens of the longest caption plus one.
             Longer captions are left out.
-
-    Returns:
-        `Vectors`.
 
     Raises:
         ValueError: No caption has fewer than `length` tokens, or `vocabulary` has no
@@ -71,9 +69,6 @@ def vectorize(
             f"Received: length={length}, {len(captioned.captions)} images"
         )
     width = length or 1 + max(map(len, written))
-    target = np.full((len(rows), width), PADDING, np.int32)  # (M, T)
-    labels = np.full((len(rows), width), PADDING, np.int32)  # (M, T)
-    for ids, before, after in zip(written, target, labels, strict=True):
-        before[: len(ids) + 1] = [start, *ids]
-        after[: len(ids) + 1] = [*ids, end]
+    target = padded([[start, *ids] for ids in written], width)  # (M, T)
+    labels = padded([[*ids, end] for ids in written], width)  # (M, T)
     return Vectors(np.array(rows, np.int64), target, labels)

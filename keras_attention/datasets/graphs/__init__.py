@@ -36,14 +36,6 @@ from keras_attention.datasets.graphs.families import (
     relation_name,
 )
 from keras_attention.datasets.graphs.family_tasks import family_tree
-from keras_attention.datasets.graphs.lessons import (
-    INFERENCE,
-    SHORTEST_PATH,
-    SHORTEST_PATH_SMALL,
-    TRAVERSAL,
-    Lesson,
-    lesson_data,
-)
 from keras_attention.datasets.graphs.maps import (
     Graphs,
     Network,
@@ -52,6 +44,7 @@ from keras_attention.datasets.graphs.maps import (
 )
 from keras_attention.datasets.graphs.railways import load_underground, read_railway
 from keras_attention.datasets.graphs.tasks import (
+    Lesson,
     inference,
     relations,
     shortest_path,
@@ -67,11 +60,7 @@ from keras_attention.datasets.graphs.walks import (
 )
 
 __all__ = [
-    "INFERENCE",
     "KINDS",
-    "SHORTEST_PATH",
-    "SHORTEST_PATH_SMALL",
-    "TRAVERSAL",
     "Families",
     "Graphs",
     "Lesson",
@@ -88,7 +77,6 @@ __all__ = [
     "given_names",
     "inference",
     "kinship",
-    "lesson_data",
     "load_underground",
     "play",
     "random_families",

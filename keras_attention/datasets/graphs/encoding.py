@@ -57,14 +57,8 @@ def decode_inputs(inputs: np.ndarray) -> np.ndarray:
 class Sequences:
     """Builds N sequences of input and target triples.
 
-    Each sequence starts with the description phase: all triples of the graph in random
-    order.
-
-    Args:
-        graphs: N graphs.
-        random: Random generator for the order.
-        following: (N,) number of steps after the description.
-        steps: T, or None for the length of the longest sequence.
+    Each begins with all triples of its graph in random order; `following` (N,) steps
+    come after them. T is `steps`, or the length of the longest sequence.
     """
 
     def __init__(
@@ -103,13 +97,9 @@ class Sequences:
         read: np.ndarray | None = None,
         answers: np.ndarray | None = None,
     ) -> None:
-        """Adds a phase to every sequence. The length of the phase may vary.
+        """Adds a phase of (N,) `sizes` steps, and marks its start.
 
-        Args:
-            sizes: (N,) number of steps of the phase. The first step is marked as the
-                start of the phase.
-            read: (N, S, 3) input triples; None for blank inputs.
-            answers: (N, S, 3) target triples; None if the phase has no answer.
+        `read` and `answers` are (N, S, 3) input and target triples; None for none.
         """
         row, place = places(sizes)
         at = self.ends[row] + place
@@ -121,6 +111,22 @@ class Sequences:
         begins = np.flatnonzero(sizes)
         self.new_phase[begins, self.ends[begins]] = True
         self.ends = self.ends + sizes
+
+    def ask(self, triples: np.ndarray, planning: int) -> np.ndarray:
+        """Adds questions for the ends of (N, queries, 3) triples, and their answers.
+
+        `planning` blank steps follow each question. Returns the steps of the questions,
+        (N, queries).
+        """
+        once, steps = np.ones(len(triples), int), []
+        for triple in np.moveaxis(triples[:, :, None], 1, 0):  # (N, 1, 3) each
+            steps.append(self.ends)
+            question = triple.copy()
+            question[..., 2] = NONE
+            self.phase(once, read=question)
+            self.phase(planning * once)
+            self.phase(once, answers=triple)
+        return np.stack(steps, 1)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Returns the training arrays."""

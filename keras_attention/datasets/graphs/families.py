@@ -21,16 +21,7 @@ import numpy as np
 from keras_attention.datasets.graphs.maps import LABELS, NONE, Graphs, sample_distinct
 from keras_attention.datasets.ragged import Range, Seed, at_least_one, span
 
-KINDS = (
-    "mother",
-    "father",
-    "husband",
-    "wife",
-    "son",
-    "daughter",
-    "brother",
-    "sister",
-)
+KINDS = ("mother", "father", "husband", "wife", "son", "daughter", "brother", "sister")
 """The basic relations. Their labels are 0 to 7."""
 
 MOTHER, FATHER, HUSBAND, WIFE, SON, DAUGHTER, BROTHER, SISTER = range(len(KINDS))
@@ -154,8 +145,8 @@ def _add_child(
     ends: np.ndarray, female: np.ndarray, mother: int, father: int, child: int
 ) -> None:
     """Joins a child to its parents, and to its brother or sister."""
-    own, other = (DAUGHTER, SON) if female[child] else (SON, DAUGHTER)
-    ends[[mother, father], own] = child
+    kind, other = (DAUGHTER, SON) if female[child] else (SON, DAUGHTER)
+    ends[[mother, father], kind] = child
     ends[child, [MOTHER, FATHER]] = mother, father
     sibling = ends[mother, other]
     if sibling != NONE:
@@ -172,8 +163,8 @@ def kinship() -> Mapping[int, tuple[int, ...]]:
     selection, always the same, of the longer ones, as many of four as of five. Within a
     length, the labels follow the order of the sequences.
     """
-    found: dict[int, tuple[int, ...]] = {kind: (kind,) for kind in range(len(KINDS))}
-    paths = [*found.values()]
+    paths_of: dict[int, tuple[int, ...]] = {kind: (kind,) for kind in range(len(KINDS))}
+    paths = [*paths_of.values()]
     random = np.random.default_rng(2016)
     label = _FIRST
     for length in range(_LENGTHS[0], _LENGTHS[1] + 1):
@@ -181,9 +172,9 @@ def kinship() -> Mapping[int, tuple[int, ...]]:
         left, lengths = _FIRST + _TOTAL - label, _LENGTHS[1] + 1 - length
         size = len(paths) if length <= 3 else left // lengths
         for number in sorted(random.permutation(len(paths))[:size]):
-            found[label] = paths[number]
+            paths_of[label] = paths[number]
             label += 1
-    return MappingProxyType(found)
+    return MappingProxyType(paths_of)
 
 
 def _onward(kind: int) -> tuple[int, ...]:
@@ -277,7 +268,7 @@ def given_names(families: Families, family: int, seed: Seed = 0) -> dict[int, st
     """
     random = np.random.default_rng(seed)
     nodes = families.graphs.nodes[family]
-    found: dict[int, str] = {}
+    given_name: dict[int, str] = {}
     for text, is_one in ((_WOMEN, True), (_MEN, False)):
         names = text.split()
         labels = nodes[(nodes != NONE) & (families.female[family] == is_one)]
@@ -287,5 +278,5 @@ def given_names(families: Families, family: int, seed: Seed = 0) -> dict[int, st
                 f"Received: {len(labels)}"
             )
         chosen = random.permutation(names)[: len(labels)].tolist()
-        found |= dict(zip(labels.tolist(), chosen, strict=True))
-    return found
+        given_name |= dict(zip(labels.tolist(), chosen, strict=True))
+    return given_name

@@ -16,10 +16,10 @@ from keras_attention.datasets.graphs.families import (
     random_families,
 )
 from keras_attention.datasets.graphs.maps import NONE, Graphs
+from keras_attention.datasets.graphs.tasks import until_all_fit
 from keras_attention.datasets.graphs.walks import triple_of
 from keras_attention.datasets.ragged import Range, Seed, at_least_one, span
 
-_ROUNDS = 200  # attempts to sample families with a valid question
 _MOST = 5  # basic relations in a relation
 
 
@@ -73,34 +73,16 @@ def family_tree(
     if planning < 0:
         raise ValueError(f"`planning` must not be negative. Received: {planning=}")
     random = np.random.default_rng(seed)
-    families = random_families(count, people, random)
-    triples, paths, fits = _random_questions(families, low, high, queries, random)
-    for _ in range(_ROUNDS):
-        missing = np.flatnonzero(~fits)
-        if not len(missing):
-            break
-        again = random_families(len(missing), people, random)
-        new = _random_questions(again, low, high, queries, random)
-        for kept, one in zip((*families.graphs, families.female),
-                             (*again.graphs, again.female), strict=True):  # fmt: skip
-            kept[missing] = one
-        for kept, one in zip((triples, paths, fits), new, strict=True):
-            kept[missing] = one
-    else:
-        raise ValueError(
-            f"`length` must be one that such families have. Received: {length=}"
-        )
+
+    def ask(count: int) -> tuple[np.ndarray, ...]:
+        graphs, female = random_families(count, people, random)
+        return (*graphs, female, *_random_questions(graphs, low, high, queries, random))
+
+    *fields, female, triples, paths, _ = until_all_fit(ask, count, "families", length)
+    families = Families(Graphs(*fields), female)
     following = np.full(count, queries * (planning + 2))
     sequences = Sequences(families.graphs, random, following, steps)
-    once = np.ones(count, int)
-    questions = np.empty((count, queries), int)
-    for query in range(queries):
-        questions[:, query] = sequences.ends
-        question = triples[:, query, None].copy()  # (N, 1, 3)
-        question[..., 2] = NONE
-        sequences.phase(once, read=question)
-        sequences.phase(planning * once)
-        sequences.phase(once, answers=triples[:, query, None])
+    questions = sequences.ask(triples, planning)
     return sequences.arrays() | {
         "graphs": families.graphs,
         "families": families,
@@ -111,24 +93,16 @@ def family_tree(
 
 @functools.cache
 def _relations(length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the labels of all relations of a length, and their basic relations.
-
-    The shapes are (relations,) and (relations, S).
-    """
+    """Returns the relations of a length: labels (R,) and basic relations (R, S)."""
     table = {k: path for k, path in kinship().items() if len(path) == length}
     return np.array([*table]), np.array([*table.values()])
 
 
 def _random_questions(
-    families: Families, low: int, high: int, queries: int, random: np.random.Generator
+    graphs: Graphs, low: int, high: int, queries: int, random: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Samples questions.
-
-    Returns:
-        (N, queries, 3) triples (person, relation, relative), their paths
-        (N, queries, 5, 3), and whether each family has a relation (N,).
-    """
-    nodes, _, ends = families.graphs
+    """Samples triples (N, queries, 3), paths (N, queries, 5, 3), if there are any."""
+    nodes, _, ends = graphs
     count, width = nodes.shape
     every = np.arange(count)
     # Rows of all families in one table. Row `width` of each stands for a missing
@@ -145,7 +119,7 @@ def _random_questions(
             here = table[here * len(KINDS) + step]
         here = here - rows_of[..., None]
         led.append(np.where(here < width, here, NONE))
-    has = np.stack([(one != NONE).any((1, 2)) for one in led], 1)  # a row per family
+    has = np.stack([(ends != NONE).any((1, 2)) for ends in led], 1)  # a row per family
     triples = np.full((count, queries, 3), NONE, np.int16)
     paths = np.full((count, queries, _MOST, 3), NONE, np.int16)
     for query in range(queries):
@@ -167,9 +141,7 @@ def _random_questions(
                 ],
                 1,
             )
-            paths[rows, query] = _walked(
-                families.graphs.take(rows), person, path[relation]
-            )
+            paths[rows, query] = _walked(graphs.take(rows), person, path[relation])
     return triples, paths, np.logical_or.reduce(has, axis=1)
 
 

@@ -7,14 +7,12 @@ import csv
 import io
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.datasets.files import read_decompressed
+from keras_attention.datasets.files import read_text
 from keras_attention.datasets.ragged import Range, Seed, at_least_one, span
-from keras_attention.text.encoding import decode_text
 
 Named = tuple[str, str, str]  # a station, a line and a station
 LABELS = 1000  # number of node and edge labels: 0 to 999
@@ -77,9 +75,6 @@ def random_graphs(
             inference task.
         seed: Seed for `numpy.random.default_rng`.
 
-    Returns:
-        `Graphs`.
-
     Raises:
         ValueError: a size too small, a range with its minimum above its maximum, more
             nodes than labels, or more edges per node than `edge_labels`.
@@ -102,8 +97,8 @@ def random_graphs(
     point[~present] = np.inf
     ends, is_valid = _nearest(point, min(high, most - 1))  # (N, P, K)
     width = ends.shape[-1]
-    kept = random.integers(low, high + 1, (count, most))[..., None] > np.arange(width)
-    kept &= is_valid
+    joins = random.integers(low, high + 1, (count, most))[..., None] > np.arange(width)
+    joins &= is_valid
     names = sample_distinct(random, (count, most), LABELS)
     if edge_labels is None:
         samples = sample_distinct(random, (count, most), LABELS)  # (N, P)
@@ -113,8 +108,8 @@ def random_graphs(
         labels = _order(random, (count, most, edge_labels))[..., :width]
     return Graphs(
         np.where(present, names, NONE).astype(np.int16),
-        np.where(kept, labels, NONE).astype(np.int16),
-        np.where(kept, ends, NONE).astype(np.int16),
+        np.where(joins, labels, NONE).astype(np.int16),
+        np.where(joins, ends, NONE).astype(np.int16),
     )
 
 
@@ -201,9 +196,6 @@ def read_network(path: str | os.PathLike[str], both_ways: bool = False) -> Netwo
         path: Path of a UTF-8 file.
         both_ways: Whether every connection also leads back on the same line.
 
-    Returns:
-        A `Network`.
-
     Raises:
         DataNotFoundError: there is no such file.
         ValueError: the first row differs, a row does not have three names (the message
@@ -216,8 +208,7 @@ def read_network(path: str | os.PathLike[str], both_ways: bool = False) -> Netwo
         graphs = underground.graphs(count=32, seed=1)
         ```
     """
-    path = Path(path)
-    text = decode_text(read_decompressed(path), path)
+    text = read_text(path)
     try:
         rows = list(csv.reader(io.StringIO(text, newline="")))
     except csv.Error as error:
@@ -227,7 +218,7 @@ def read_network(path: str | os.PathLike[str], both_ways: bool = False) -> Netwo
             f"{path}: the first line must be 'from,to,line'. "
             f"Received: {','.join(rows[0]) if rows else ''!r}"
         )
-    found: dict[tuple[str, str, str], None] = {}
+    joined: dict[Named, None] = {}
     for number, row in enumerate(rows[1:], 2):
         if not row:
             continue
@@ -238,21 +229,22 @@ def read_network(path: str | os.PathLike[str], both_ways: bool = False) -> Netwo
                 f"Received: {','.join(row)!r}"
             )
         start, end, line = names
-        found[start, line, end] = None
+        joined[start, line, end] = None
         if both_ways:
-            found[end, line, start] = None
-    if not found:
+            joined[end, line, start] = None
+    if not joined:
         raise ValueError(f"{path} has no connection.")
-    stations = dict.fromkeys(name for start, _, end in found for name in (start, end))
-    lines = dict.fromkeys(line for _, line, _ in found)
+    stations = dict.fromkeys(name for start, _, end in joined for name in (start, end))
+    lines = dict.fromkeys(line for _, line, _ in joined)
     _enough_labels("nodes", len(stations), LABELS)
     station = {name: place for place, name in enumerate(stations)}
     number_of = {name: place for place, name in enumerate(lines)}
-    links = [(station[a], number_of[line], station[b]) for a, line, b in found]
-    links_of = np.array(links)
-    names_of_edges = _numbers_of_edges(links_of[:, 0], links_of[:, 1], len(lines))
+    links = np.array(
+        [(station[a], number_of[line], station[b]) for a, line, b in joined]
+    )
+    names_of_edges = _numbers_of_edges(links[:, 0], links[:, 1], len(lines))
     _enough_labels("lines", int(names_of_edges.max()) + 1, LABELS)
-    return Network(tuple(stations), tuple(lines), links_of)
+    return Network(tuple(stations), tuple(lines), links)
 
 
 def _numbers_of_edges(start: np.ndarray, line: np.ndarray, lines: int) -> np.ndarray:
@@ -271,10 +263,7 @@ def _numbers_of_edges(start: np.ndarray, line: np.ndarray, lines: int) -> np.nda
 
 
 def _nearest(point: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the indices of the nearest other points, and whether they exist.
-
-    Both results are (N, P, K).
-    """
+    """Returns the nearest other points, and whether they exist, each (N, P, K)."""
     here = np.isfinite(point[..., 0])
     point = np.where(here[..., None], point, 0)
     apart = ((point[:, :, None] - point[:, None]) ** 2).sum(-1)  # (N, P, P)

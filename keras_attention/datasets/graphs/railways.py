@@ -10,15 +10,12 @@ import csv
 import io
 import os
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 
 from keras_attention.datasets import files
-from keras_attention.datasets.files import read_decompressed
 from keras_attention.datasets.graphs.maps import LABELS, Network
 from keras_attention.datasets.ragged import at_least_one
-from keras_attention.text.encoding import decode_text
 
 _FILES = {
     "london.stations.csv": (
@@ -132,10 +129,10 @@ def read_railway(
                 f"{stations} and a line of {lines}. Received: "
                 f"{','.join(row.values())!r}"
             )
-        for one, other in (ends, ends[::-1]):
-            joined[row["line"]][one].add(other)
+        for station, other in (ends, ends[::-1]):
+            joined[row["line"]][station].add(other)
     inside = {key for key in table if max_zone is None or where[key][2] <= max_zone}
-    kept = [
+    selected = [
         key
         for key in table
         if key in inside and sum(key in by for by in joined.values()) >= min_lines
@@ -143,8 +140,8 @@ def read_railway(
     edges = [
         (start, line, end)
         for line, by in joined.items()
-        for start in kept
-        for end in _next_stations(start, by, inside, set(kept))
+        for start in selected
+        for end in _next_stations(start, by, inside, set(selected))
     ]
     return _network(edges, table, named, where, joined, stations)
 
@@ -186,18 +183,18 @@ def _network(
 
 
 def _next_stations(
-    start: str, joined: dict[str, set[str]], inside: set[str], kept: set[str]
+    start: str, joined: dict[str, set[str]], inside: set[str], selected: set[str]
 ) -> list[str]:
     """Returns the next kept stations on a line, without those that are passed."""
-    found: list[str] = []
+    ahead: list[str] = []
     seen, front = {start}, [start]
     while front:
         for key in sorted(joined.get(front.pop(), ())):
             if key in seen or key not in inside:
                 continue
             seen.add(key)
-            (found if key in kept else front).append(key)
-    return found
+            (ahead if key in selected else front).append(key)
+    return ahead
 
 
 def _direction(
@@ -213,7 +210,7 @@ def _direction(
 
 def _rows(path: str | os.PathLike[str], columns: tuple[str, ...]) -> _Rows:
     """Returns the given columns of each line of a file."""
-    text = decode_text(read_decompressed(Path(path)), path)
+    text = files.read_text(path)
     try:
         reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
         missing = [name for name in columns if name not in (reader.fieldnames or ())]
@@ -222,7 +219,7 @@ def _rows(path: str | os.PathLike[str], columns: tuple[str, ...]) -> _Rows:
                 f"{path}: the first line must name the columns {', '.join(columns)}. "
                 f"Received: {','.join(reader.fieldnames or ())!r}"
             )
-        found = []
+        rows = []
         for row in reader:
             cells = {name: (row[name] or "").strip() for name in columns}
             if not all(cells.values()):
@@ -230,21 +227,21 @@ def _rows(path: str | os.PathLike[str], columns: tuple[str, ...]) -> _Rows:
                     f"{path}, line {reader.line_num}: a line must have values for "
                     f"{', '.join(columns)}. Received: {','.join(cells.values())!r}"
                 )
-            found.append((reader.line_num, cells))
+            rows.append((reader.line_num, cells))
     except csv.Error as error:
         raise ValueError(f"{path}: is no table of names ({error}).") from error
-    return found
+    return rows
 
 
 def _by_key(
     path: str | os.PathLike[str], rows: _Rows, key: str
 ) -> dict[str, tuple[int, dict[str, str]]]:
-    found: dict[str, tuple[int, dict[str, str]]] = {}
+    table: dict[str, tuple[int, dict[str, str]]] = {}
     for at, row in rows:
-        if row[key] in found:
+        if row[key] in table:
             raise ValueError(f"{path}, line {at}: {key} {row[key]!r} is there twice.")
-        found[row[key]] = (at, row)
-    return found
+        table[row[key]] = (at, row)
+    return table
 
 
 def _number(

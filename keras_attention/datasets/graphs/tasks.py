@@ -22,12 +22,18 @@ _RELATIONS_PER_LENGTH = 100
 _RELATION_LENGTHS = (2, 5)
 
 
-class _Chosen(NamedTuple):
-    """Graphs with a question for each of them."""
+class Lesson(NamedTuple):
+    """The ranges that set the difficulty of a task.
 
-    graphs: Graphs
-    asked: np.ndarray
-    fits: np.ndarray  # (N,) bool
+    Attributes:
+        nodes: Number of nodes per graph.
+        degree: Number of edges that leave a node.
+        length: Number of edges of a path or a relation.
+    """
+
+    nodes: tuple[int, int]
+    degree: tuple[int, int]
+    length: tuple[int, int]
 
 
 def traversal(
@@ -74,12 +80,13 @@ def traversal(
     random = np.random.default_rng(seed)
     draw = _source(nodes, degree, network, random)
 
-    def walk(graphs: Graphs) -> _Chosen:
-        count = len(graphs.nodes)
+    def walk(count: int) -> tuple[np.ndarray, ...]:
+        graphs = draw(count)
         steps = random.integers(low, high + 1, count)
-        return _random_walk(graphs, steps, high, random)
+        return (*graphs, *_random_walk(graphs, steps, high, random))
 
-    graphs, triples, _ = _until_all_fit(draw, walk, count, "length", length)
+    *fields, triples, _ = until_all_fit(walk, count, "graphs", length)
+    graphs = Graphs(*fields)
     sizes = (triples[..., 0] != NONE).sum(1)  # (N,)
     sequences = Sequences(graphs, random, 2 * sizes, steps)
     question = triples.copy()
@@ -141,11 +148,12 @@ def shortest_path(
     random = np.random.default_rng(seed)
     draw = _source(nodes, degree, network, random)
 
-    def pair(graphs: Graphs) -> _Chosen:
-        apart = distances(graphs, high)
-        return _random_pair(graphs, apart, low, high, random)
+    def pair(count: int) -> tuple[np.ndarray, ...]:
+        graphs = draw(count)
+        return (*graphs, *_random_pair(distances(graphs, high), low, high, random))
 
-    graphs, asked, _ = _until_all_fit(draw, pair, count, "length", length)
+    *fields, asked, _ = until_all_fit(pair, count, "graphs", length)
+    graphs = Graphs(*fields)
     source, destination, distance = asked.T
     triples = shortest(graphs, source, destination, high, random)  # (N, S, 3)
     sequences = Sequences(graphs, random, 1 + planning + distance, steps)
@@ -218,22 +226,15 @@ def inference(
         raise ValueError(f"`planning` must not be negative. Received: {planning=}")
     random = np.random.default_rng(seed)
 
-    def draw(count: int) -> Graphs:
-        return random_graphs(count, nodes, degree, _SINGLE_EDGES, random)
+    def ask(count: int) -> tuple[np.ndarray, ...]:
+        graphs = random_graphs(count, nodes, degree, _SINGLE_EDGES, random)
+        return (*graphs, *_random_relations(graphs, low, high, queries, random))
 
-    def ask(graphs: Graphs) -> _Chosen:
-        return _random_relations(graphs, low, high, queries, random)
-
-    graphs, triples, _ = _until_all_fit(draw, ask, count, "length", length)
+    *fields, triples, _ = until_all_fit(ask, count, "graphs", length)
+    graphs = Graphs(*fields)
     following = np.full(count, queries * (planning + 2))
     sequences = Sequences(graphs, random, following, steps)
-    once = np.ones(count, int)
-    for query in np.moveaxis(triples[:, :, None], 1, 0):  # (N, 1, 3) each
-        question = query.copy()
-        question[..., 2] = NONE
-        sequences.phase(once, read=question)
-        sequences.phase(planning * once)
-        sequences.phase(once, answers=query)
+    sequences.ask(triples, planning)
     return sequences.arrays() | {"graphs": graphs}
 
 
@@ -264,32 +265,24 @@ def _source(
     return lambda count: random_graphs(count, nodes, degree, seed=random)
 
 
-def _until_all_fit(
-    draw: Callable[[int], Graphs],
-    ask: Callable[[Graphs], _Chosen],
-    count: int,
-    name: str,
-    value: Range,
-) -> _Chosen:
-    """Samples graphs and questions; resamples graphs without a valid question."""
-    chosen = ask(draw(count))
+def until_all_fit(
+    ask: Callable[[int], tuple[np.ndarray, ...]], count: int, kind: str, length: Range
+) -> tuple[np.ndarray, ...]:
+    """Samples questions; resamples the rows for which the last array is False."""
+    arrays = ask(count)
     for _ in range(_ROUNDS):
-        missing = np.flatnonzero(~chosen.fits)
+        missing = np.flatnonzero(~arrays[-1])
         if not len(missing):
-            return chosen
-        again = ask(draw(len(missing)))
-        for old, new in zip(chosen.graphs, again.graphs, strict=True):
+            return arrays
+        for old, new in zip(arrays, ask(len(missing)), strict=True):
             old[missing] = new
-        chosen.asked[missing], chosen.fits[missing] = again.asked, again.fits
-    raise ValueError(
-        f"`{name}` must be one that such graphs have. Received: {name}={value}"
-    )
+    raise ValueError(f"`length` must be one that such {kind} have. Received: {length=}")
 
 
 def _random_walk(
     graphs: Graphs, steps: np.ndarray, most: int, random: np.random.Generator
-) -> _Chosen:
-    """Samples in each graph a random walk of exactly `steps` edges."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Samples in each graph a random walk of exactly `steps` edges, if it has one."""
     nodes, _, ends = graphs
     every = np.arange(len(nodes))
     is_edge = ends != NONE
@@ -310,14 +303,13 @@ def _random_walk(
         going = steps > step
         triples[going, step] = triple_of(graphs, here, edge)[going]
         here = np.where(going, leads[every, edge], here)
-    possible = np.logical_or.reduce(can[steps, every], axis=1)  # (N,)
-    return _Chosen(graphs, triples, possible)
+    return triples, np.logical_or.reduce(can[steps, every], axis=1)
 
 
 def _random_pair(
-    graphs: Graphs, apart: np.ndarray, low: int, high: int, random: np.random.Generator
-) -> _Chosen:
-    """Samples (N, 3): a source, a destination and their distance."""
+    apart: np.ndarray, low: int, high: int, random: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Samples (N, 3): a source, a destination and their distance, if there are such."""
     count = len(apart)
     flat = apart.reshape(count, -1)  # (N, P P)
     has = np.stack([(flat == d).any(1) for d in range(low, high + 1)], 1)
@@ -325,17 +317,14 @@ def _random_pair(
     fits = flat == distance[:, None]
     pair = np.where(fits, random.random(flat.shape, np.float32), -1).argmax(1)
     source, destination = np.divmod(pair, apart.shape[-1])
-    return _Chosen(
-        graphs,
-        np.stack([source, destination, distance], 1),
-        np.logical_or.reduce(has, axis=1),
-    )
+    asked = np.stack([source, destination, distance], 1)
+    return asked, np.logical_or.reduce(has, axis=1)
 
 
 def _random_relations(
     graphs: Graphs, low: int, high: int, queries: int, random: np.random.Generator
-) -> _Chosen:
-    """Samples (N, queries, 3): sources, relations and their destinations."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Samples (N, queries, 3): sources, relations and destinations, if there are."""
     nodes, edges, ends = graphs
     count, width = nodes.shape
     graph, start, edge = np.nonzero(ends != NONE)
@@ -368,4 +357,4 @@ def _random_relations(
         end = open_[every, which]
         triple = (nodes[every, start], labels[size, relation], nodes[every, end])
         triples[:, query] = np.stack(triple, 1)
-    return _Chosen(graphs, triples, has.any(1))
+    return triples, has.any(1)

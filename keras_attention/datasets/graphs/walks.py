@@ -107,9 +107,6 @@ def check_paths(
         destination: (N,) labels of the destination nodes.
         paths: (N, S, 3) triples of labels, padded with -1.
 
-    Returns:
-        `Verdict`.
-
     Raises:
         ValueError: a label is not in the graph, or sizes do not match.
 
@@ -126,10 +123,8 @@ def check_paths(
             f"`paths` must be ({len(every)}, S, 3), as many as graphs. "
             f"Received: paths.shape={paths.shape}"
         )
-    start, goal = (
-        _place(graphs, source, "source"),
-        _place(graphs, destination, "destination"),
-    )
+    start = _place(graphs, source, "source")
+    goal = _place(graphs, destination, "destination")
     here, valid, taken = start, np.ones(len(every), bool), np.zeros(len(every), int)
     for triple in np.moveaxis(paths, 1, 0):  # (N, 3)
         going = triple[:, 0] != NONE
@@ -199,9 +194,6 @@ def play(
         seed: A seed of `numpy.random.default_rng`, for `beta` and for ties between
             shortest paths.
 
-    Returns:
-        `Played`.
-
     Raises:
         ValueError: a `beta` outside 0 to 1, a negative `extra`.
 
@@ -234,9 +226,9 @@ def play(
         mask[rows, at[going]] = True
         inputs[rows, at[going], ANSWER] = 1
         scores = np.asarray(predict({"inputs": inputs, "answer_mask": mask}))
-        own = choose(graphs, here, scores[every, at])
-        best = _best_edge(graphs, left, here, random, own)
-        edge = np.where(random.random(len(every)) < beta, best, own)
+        chosen = choose(graphs, here, scores[every, at])
+        best = _best_edge(graphs, left, here, random, chosen)
+        edge = np.where(random.random(len(every)) < beta, best, chosen)
         targets[rows, at[going]] = encode(triple_of(graphs, here, best))[going]
         taken, target = triple_of(graphs, here, edge), graphs.ends[every, here, edge]
         paths[rows, step] = taken[going]
@@ -300,11 +292,11 @@ def triple_of(graphs: Graphs, here: np.ndarray, edge: np.ndarray) -> np.ndarray:
 
 def _place(graphs: Graphs, labels: np.ndarray, name: str) -> np.ndarray:
     """Returns the index of each graph's node with the given label."""
-    found = graphs.nodes == np.asarray(labels)[:, None]
-    if not found.any(1).all():
-        missing = int(np.flatnonzero(~found.any(1))[0])
+    is_node = graphs.nodes == np.asarray(labels)[:, None]
+    if not is_node.any(1).all():
+        missing = int(np.flatnonzero(~is_node.any(1))[0])
         raise ValueError(
             f"`{name}` must be a node of its graph. "
             f"Received: {name}[{missing}]={labels[missing]}"
         )
-    return found.argmax(1)
+    return is_node.argmax(1)

@@ -5,7 +5,6 @@ import gzip
 import io
 import lzma
 import os
-import struct
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -142,7 +141,15 @@ def load(
         )
     if name == "multi30k":
         return read_files(*(_multi30k(split, lang, path) for lang in (source, target)))
-    pairs = read_tabbed(_tatoeba() if path is None else path)
+    if path is None:
+        path = files.find(
+            "tatoeba/nld-eng.zip",
+            _TATOEBA.url,
+            _TATOEBA.sha256,
+            size=_TATOEBA.size,
+            cache_name="tatoeba-nld-eng.zip",
+        )
+    pairs = read_tabbed(path)
     shares = _TATOEBA_SHARES[split]
     firsts = [pairs[first].source.encode() for first in _groups(pairs)]
     pairs = [
@@ -239,13 +246,6 @@ def _multi30k(split: str, language: str, path: str | os.PathLike[str] | None) ->
     )
 
 
-def _tatoeba() -> Path:
-    url, sha256, size = _TATOEBA.url, _TATOEBA.sha256, _TATOEBA.size
-    return files.find(
-        "tatoeba/nld-eng.zip", url, sha256, size=size, cache_name="tatoeba-nld-eng.zip"
-    )
-
-
 def _groups(pairs: Sequence[Pair]) -> list[int]:
     """Returns for each pair the first pair linked to it by shared sentences."""
     above = list(range(len(pairs)))
@@ -265,7 +265,7 @@ def _groups(pairs: Sequence[Pair]) -> list[int]:
 
 
 def _lines(path: str | os.PathLike[str]) -> list[str]:
-    """Yields the decoded lines of a text without surrounding white space."""
+    """Returns the decoded lines of a text without surrounding white space."""
     content = _content(Path(path)).removeprefix(codecs.BOM_UTF8)
     lines = content.split(b"\n")
     if not lines[-1]:
@@ -282,20 +282,8 @@ def _lines(path: str | os.PathLike[str]) -> list[str]:
     return texts
 
 
-# What `zipfile` and `gzip` raise for damaged bytes. A RuntimeError also covers unknown
-# methods of compression and passwords.
-_DAMAGES = (
-    zipfile.BadZipFile,
-    gzip.BadGzipFile,
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-    EOFError,
-    RuntimeError,
-    ValueError,
-    ArithmeticError,
-    LookupError,
-)
+# A RuntimeError covers unknown methods of compression and passwords.
+_DAMAGES = (*files.DAMAGES, zipfile.BadZipFile, lzma.LZMAError, RuntimeError)
 
 
 def _content(path: Path) -> bytes:

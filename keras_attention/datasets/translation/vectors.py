@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from keras_attention.datasets.ragged import padded
 from keras_attention.text.vocabulary import END, PADDING, START
 
 _REPORT_EVERY = 1000  # pairs
@@ -70,9 +71,6 @@ def vectorize(
         progress: Called regularly and at the end with the number of finished pairs and
             the total.
 
-    Returns:
-        `Vectors`.
-
     Raises:
         ValueError: `pairs` is empty, a source has no tokens, an index is not a positive
             integer, or a sequence exceeds its given length.
@@ -134,7 +132,4 @@ def _pad(rows: Sequence[Sequence[int]], name: str, length: int | None) -> np.nda
             f"`{name}` must be at least {len(rows[longest])}, which pairs[{longest}] "
             f"needs. Received: {name}={length}"
         )
-    table = np.full((len(rows), length), PADDING, np.int32)
-    for row, ids in zip(table, rows, strict=True):
-        row[: len(ids)] = ids
-    return table
+    return padded(rows, length)

@@ -30,11 +30,7 @@ from keras_attention.datasets.triples.knowledge import (
     parse,
 )
 from keras_attention.datasets.triples.ntriples import parse_ntriples
-from keras_attention.datasets.triples.path_memory import (
-    PathMemory,
-    follow,
-    path_memory,
-)
+from keras_attention.datasets.triples.path_memory import PathMemory, follow, path_memory
 from keras_attention.datasets.triples.paths import FoundPath, find_path, path_ends
 from keras_attention.datasets.triples.phrases import Phrases, phrases_of
 from keras_attention.datasets.triples.questions import (

@@ -1,11 +1,6 @@
-"""A fact, and the text of the files that hold facts."""
+"""A fact, on its own since the readers of all formats make facts."""
 
-import os
-from pathlib import Path
 from typing import NamedTuple
-
-from keras_attention.datasets import files
-from keras_attention.text.encoding import decode_text
 
 
 class Fact(NamedTuple):
@@ -20,16 +15,3 @@ class Fact(NamedTuple):
     subject: str
     relation: str
     object: str
-
-
-def read_text(path: str | os.PathLike[str]) -> str:
-    """Returns the text of a plain or gzipped UTF-8 file.
-
-    Raises:
-        ValueError: The file is not UTF-8; the message gives the line.
-        DataNotFoundError: No such file.
-        DamagedDataError: A gzipped file is truncated or altered.
-    """
-    path = Path(path)
-    content = files.read_decompressed(path)
-    return decode_text(content, path)

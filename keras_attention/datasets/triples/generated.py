@@ -132,14 +132,14 @@ def _phrases(
         both = zip(phrases_of(name), phrases_of_times(name, participles))
         phrases[name] = Phrases(*(first + second for first, second in both))
     phrases.update({INVERSE + n: p.inverse() for n, p in list(phrases.items())})
-    for relation, more in templates.items():
+    for relation, texts in templates.items():
         if relation not in phrases:
             raise ValueError(
                 "`templates` must have relations of the knowledge base as its keys, "
                 f"which are {', '.join(phrases)}. Received: {relation!r}"
             )
-        own = (more,) if isinstance(more, str) else tuple(more)
-        for template in own:
+        added = (texts,) if isinstance(texts, str) else tuple(texts)
+        for template in added:
             braces = re.findall("[{}]+", template) if isinstance(template, str) else []
             if braces != ["{}"]:
                 raise ValueError(
@@ -148,7 +148,7 @@ def _phrases(
                     f"Received: templates[{relation!r}]={template!r}"
                 )
         made = phrases[relation]
-        phrases[relation] = made._replace(questions=made.questions + own)
+        phrases[relation] = made._replace(questions=made.questions + added)
     return phrases
 
 
@@ -180,15 +180,10 @@ def _onward(
 
 def _with_other(text: str, random: np.random.Generator) -> str:
     """Inserts `"<other>"` before a word that is outside of the brackets."""
-    before, entity, after = _split(text)
-    words = [*before.split(), entity, *after.split()]
+    start, end = text.index("["), text.rindex("]") + 1
+    words = [*text[:start].split(), text[start:end], *text[end:].split()]
     words.insert(random.integers(len(words) + 1), OTHER)
     return " ".join(words)
-
-
-def _split(text: str) -> tuple[str, str, str]:
-    start, end = text.index("["), text.rindex("]") + 1
-    return text[:start], text[start:end], text[end:]
 
 
 class SeveralValues(NamedTuple):
@@ -234,8 +229,8 @@ def several_values(knowledge: KnowledgeBase, share: float = 0.8) -> list[Several
     if not 0 <= share <= 1:
         raise ValueError(f"`share` must be from 0 to 1. Received: share={share!r}")
     values: dict[str, dict[str, list[str]]] = {}
-    for entity, found in _about(knowledge).items():
-        for relation, objects in found.items():
+    for entity, by_relation in _about(knowledge).items():
+        for relation, objects in by_relation.items():
             values.setdefault(relation, {})[entity] = objects
     doubtful = []
     for relation in knowledge.relations[1 : len(knowledge.relations) // 2 + 1]:

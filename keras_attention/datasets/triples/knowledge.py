@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_attention.datasets.files import read_text
 from keras_attention.datasets.sizes import check_size
 from keras_attention.datasets.triples.facts import Fact as Fact
-from keras_attention.datasets.triples.facts import read_text
 from keras_attention.datasets.triples.ntriples import parse_ntriples
 from keras_attention.datasets.triples.tables import parse_csv
 
@@ -164,9 +164,6 @@ class KnowledgeBase:
             hops: Maximum number of facts per path.
             size: Maximum number of facts.
 
-        Returns:
-            `Neighbourhood`.
-
         Raises:
             ValueError: The entity is unknown, or a number is below 1.
 
@@ -249,9 +246,8 @@ def load(
     elif suffix == ".nt" and separator is None:
         facts = parse_ntriples(read_text(path), language, str(path))
     else:
-        facts = parse(
-            read_lines(path), "|" if separator is None else separator, str(path)
-        )
+        separator = "|" if separator is None else separator
+        facts = parse(read_text(path), separator, str(path))
     if not facts:
         raise ValueError(f"{path} holds no fact.")
     return facts
@@ -266,9 +262,6 @@ def parse(
         lines: The text, or its lines.
         separator: The separator of subject, relation and object.
         source: The name of the text in error messages, for example its file name.
-
-    Returns:
-        A list of `Fact`.
 
     Raises:
         ValueError: The separator is empty, or a line is not three separated names; the
@@ -298,14 +291,3 @@ def parse(
             )
         facts.append(Fact(*fields))
     return facts
-
-
-def read_lines(path: str | os.PathLike[str]) -> list[str]:
-    """Returns the lines of a plain or gzipped UTF-8 file.
-
-    Raises:
-        ValueError: The file is not UTF-8; the message gives the line.
-        DataNotFoundError: No such file.
-        DamagedDataError: A gzipped file is truncated or altered.
-    """
-    return read_text(path).split("\n")

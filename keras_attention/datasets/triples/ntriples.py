@@ -188,11 +188,8 @@ def _names(
 def last_part(iri: str, spaces: bool) -> str:
     """Returns the part of an IRI after its last `#` or `/`, decoded.
 
-    Without one of these, as in `urn:isbn:31`, it is the part after the last `:`.
-
-    Args:
-        iri: The IRI, or a blank node, which stays as it is.
-        spaces: Whether underscores become spaces.
+    Without one of these, as in `urn:isbn:31`, it is the part after the last `:`. A
+    blank node stays as it is; with `spaces`, underscores become spaces.
     """
     if iri.startswith("_:"):
         return iri

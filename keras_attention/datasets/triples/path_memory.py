@@ -73,8 +73,8 @@ class PathMemory(NamedTuple):
                 f"`paths` must be paths of the memory. Received: {wrong[0]!r}"
             )
         rows = [row for row, path in enumerate(paths) if path]
-        own = self.inputs(vectors.inputs["question"][rows])
-        inputs = {n: np.concatenate([x, own[n]]) for n, x in vectors.inputs.items()}
+        again = self.inputs(vectors.inputs["question"][rows])
+        inputs = {n: np.concatenate([x, again[n]]) for n, x in vectors.inputs.items()}
         ends = [numbers[path] for path in paths if path]
         answers = np.zeros((len(rows), len(self.paths)), np.float32)
         answers[np.arange(len(rows)), ends] = 1

@@ -104,9 +104,9 @@ def find_path(
                     if relation in values:
                         reached = by_relation.setdefault(relation, set())
                         reached.update(values[relation])
-            own = knowledge.values(start) if start in entities else {}
+            from_start = knowledge.values(start) if start in entities else {}
             for relation, reached in by_relation.items():
-                if start not in own.get(relation, ()):
+                if start not in from_start.get(relation, ()):
                     reached.discard(start)
                 onward[(*path, relation)] = reached
         ends = onward
@@ -116,5 +116,7 @@ def find_path(
     best = max(
         sorted(fitting), key=lambda p: len(right & fitting[p]) / len(right | fitting[p])
     )
-    found = fitting[best]
-    return FoundPath(best, tuple(sorted(found)), len(right & found) / len(found))
+    best_ends = fitting[best]
+    return FoundPath(
+        best, tuple(sorted(best_ends)), len(right & best_ends) / len(best_ends)
+    )

@@ -61,13 +61,7 @@ class Phrases(NamedTuple):
 
 
 def words_of(relation: str) -> tuple[str, ...]:
-    """Splits the name of a relation into words in lower case.
-
-    Example:
-        ```python
-        words_of("releaseYear") == words_of("release_year") == ("release", "year")
-        ```
-    """
+    """Splits the name of a relation, such as "releaseYear", into lower-case words."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", relation)
     return tuple(re.sub(r"[\W_]+", " ", spaced).lower().split()) or ("relation",)
 
@@ -89,8 +83,8 @@ def phrases_of(relation: str) -> Phrases:
     if len(words) > 1 and words[0] in ("has", "have", "is", "was", "are", "were"):
         words = words[1:]
     last, before = words[-1], words[:-1]
-    if last == "by" and before:
-        return _passive(before)
+    if last == "by" and before:  # the object acts on the subject
+        return _verb(verb_forms(before[-1]), " ".join(before[:-1]))
     if last == "of" and before:
         return _noun(" ".join(before)).inverse()
     if last in PREPOSITIONS:
@@ -113,10 +107,7 @@ def participle_of(relation: str) -> str:
 def phrases_of_times(relation: str, participles: Iterable[str]) -> Phrases:
     """Makes questions for the time of an event: "when was {} directed" for a year.
 
-    Args:
-        relation: The name of a relation. If no word of it names a time, as "year" does,
-            there are no phrases.
-        participles: What happened, such as "directed".
+    If no word of the relation names a time, as "year" does, there are no phrases.
     """
     noun = " ".join(words_of(relation))
     done = tuple(participles) if TIMES & set(noun.split()) else ()
@@ -175,18 +166,13 @@ def _noun(noun: str) -> Phrases:
     )
 
 
-def _passive(words: list[str]) -> Phrases:
-    """Of "directed by": the object acts on the subject."""
-    return _verb(verb_forms(words[-1]), " ".join(words[:-1]))
-
-
 def _verb(
-    forms: tuple[str, str, str], more: str = "", present: bool = False
+    forms: tuple[str, str, str], adverb: str = "", present: bool = False
 ) -> Phrases:
     """Of a verb, for the one who acts on `{}`; the inverse: for what `{}` acts on."""
-    done, past, base = (f"{more} {form}".strip() for form in forms)
+    done, past, base = (f"{adverb} {form}".strip() for form in forms)
     does, other = ("does", "did") if present else ("did", "does")
-    agents = () if present else tuple(f"{more} {a}".strip() for a in agents_of(forms))
+    agents = () if present else tuple(f"{adverb} {a}".strip() for a in agents_of(forms))
     return Phrases(
         (
             *(f"who {past} {{}}", f"what {past} {{}}", f"which one {past} {{}}"),
@@ -216,9 +202,9 @@ def _verb(
     )
 
 
-def _with_preposition(more: str, verbs: list[str], preposition: str) -> Phrases:
+def _with_preposition(adverb: str, verbs: list[str], preposition: str) -> Phrases:
     """Of "born in" or "works at"."""
-    verb = f"{more} {verbs[0]}".strip() if verbs else ""
+    verb = f"{adverb} {verbs[0]}".strip() if verbs else ""
     end = f"{verb} {preposition}".strip()
     last = verbs[0] if verbs else ""
     if last in IRREGULAR or last.endswith("ed") or not last:
@@ -228,21 +214,21 @@ def _with_preposition(more: str, verbs: list[str], preposition: str) -> Phrases:
         asked = [f"what {be} {{}} {end}" for be in ("was", "is")]
         asked += [f"{preposition} which place was {{}} {verb}"]
         asked += [f"{{}} {be} {end} what" for be in ("was", "is")]
-        found = [
+        inverse = [
             f"{w} {be} {end} {{}}" for w in ("what", "who") for be in ("was", "is")
         ]
-        found += [f"which were {end} {{}}", f"{end} {{}}"]
+        inverse += [f"which were {end} {{}}", f"{end} {{}}"]
         if last in SITUATED:
             where.append("where is {}")
-            found += [f"what is {preposition} {{}}", f"which are {preposition} {{}}"]
+            inverse += [f"what is {preposition} {{}}", f"which are {preposition} {{}}"]
         names = (f"the place where {{}} was {verb}", f"where {{}} was {verb}")
         return Phrases(
             tuple(" ".join(q.split()) for q in (*where, *asked, f"{{}} {end}")),
-            tuple(found),
+            tuple(inverse),
             tuple(" ".join(name.split()) for name in names),
             (f"the one {end} {{}}", f"who was {end} {{}}"),
         )
-    base = f"{more} {singular(last)}".strip()
+    base = f"{adverb} {singular(last)}".strip()
     return Phrases(
         (
             *(f"where does {{}} {base}", f"what does {{}} {base} {preposition}"),
@@ -261,13 +247,7 @@ def _with_preposition(more: str, verbs: list[str], preposition: str) -> Phrases:
 
 
 def verb_forms(verb: str) -> tuple[str, str, str]:
-    """Returns participle, past and base form of a participle or a past.
-
-    Example:
-        ```python
-        verb_forms("composed")  # ("composed", "composed", "compose")
-        ```
-    """
+    """Returns participle, past and base form of a participle or a past."""
     if verb in IRREGULAR:
         return IRREGULAR[verb]
     if not verb.endswith("ed") or len(verb) < 4:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from keras_attention.datasets import files
 from keras_attention.datasets.choices import check_choice
-from keras_attention.datasets.triples.knowledge import Fact, load, read_lines
+from keras_attention.datasets.triples.knowledge import Fact, load
 
 METAQA = "https://github.com/yuyuz/MetaQA"
 
@@ -35,9 +35,6 @@ def parse_questions(
     Args:
         lines: The text or its lines; empty lines are skipped.
         source: The name of the text in error messages, for example its file name.
-
-    Returns:
-        A list of `Question`.
 
     Raises:
         ValueError: A line does not follow the format; the message gives `source` and
@@ -74,7 +71,7 @@ def load_questions(path: str | os.PathLike[str]) -> list[Question]:
         DataNotFoundError: No such file.
         DamagedDataError: A gzipped file is truncated or altered.
     """
-    return parse_questions(read_lines(path), str(path))
+    return parse_questions(files.read_text(path), str(path))
 
 
 def load_metaqa(hops: int = 1, split: str = "test") -> list[Question]:
@@ -87,9 +84,6 @@ def load_metaqa(hops: int = 1, split: str = "test") -> list[Question]:
     Args:
         hops: 1, 2 or 3.
         split: `"train"`, `"dev"` or `"test"`.
-
-    Returns:
-        A list of `Question`.
 
     Raises:
         ValueError: Unknown `hops` or `split`, or a line does not follow the format.
@@ -113,9 +107,6 @@ def load_metaqa_facts() -> list[Fact]:
     (134,741 facts), then for `kb_reconstructed.txt.gz`, which holds the facts that are
     available elsewhere.
 
-    Returns:
-        A list of `Fact`.
-
     Raises:
         ValueError: A line is not a fact; the message gives the file and the line.
         DataNotFoundError: The file is missing; the message names what to download by
@@ -126,8 +117,7 @@ def load_metaqa_facts() -> list[Fact]:
 
 def _at_hand(names: tuple[str, ...]) -> Path:
     """Returns the first file of `names` in the data folder or in Keras' cache."""
-    home = os.environ.get("KERAS_HOME") or os.path.join("~", ".keras")
-    folders = [Path(home).expanduser() / "datasets" / "metaqa"]
+    folders = [files.cache_folder() / "metaqa"]
     data = os.environ.get(files.DATA_VARIABLE)
     if data:
         folders.insert(0, Path(data) / "kb" / "metaqa")
@@ -139,11 +129,10 @@ def _at_hand(names: tuple[str, ...]) -> Path:
     if not data:
         tried.insert(0, f"The environment variable {files.DATA_VARIABLE} is not set.")
     steps = "\n".join(f"  {i}. {step}" for i, step in enumerate(tried, 1))
-    nowhere = files.DataNotFoundError(
+    raise files.DataNotFoundError(
         f"MetaQA's {names[0]} could not be had. What was tried:\n{steps}\n"
         f"Next: download MetaQA by hand from the folder that {METAQA} links to, and "
         f"put {names[0]} at {paths[0]}, or into the folder kb/metaqa of a folder named "
-        f"by the environment variable {files.DATA_VARIABLE}."
+        f"by the environment variable {files.DATA_VARIABLE}.",
+        tried=tried,
     )
-    nowhere.tried = tuple(tried)
-    raise nowhere

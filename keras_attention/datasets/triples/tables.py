@@ -128,8 +128,8 @@ def _separator(text: str, header: bool | None, source: str) -> str:
 def _order(fields: list[str]) -> tuple[int, ...] | None:
     """Returns the columns of subject, relation and object if the row names them."""
     names = [field.lower() for field in fields]
-    found = [[i for i, name in enumerate(names) if name in known] for known in COLUMNS]
-    return tuple(f[0] for f in found) if all(len(f) == 1 for f in found) else None
+    places = [[i for i, name in enumerate(names) if name in known] for known in COLUMNS]
+    return tuple(f[0] for f in places) if all(len(f) == 1 for f in places) else None
 
 
 def _trimmed(fields: list[str], width: int) -> list[str]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_attention.datasets.babi import Vocabulary
 from keras_attention.datasets.choices import check_choice
+from keras_attention.datasets.ragged import padded
 from keras_attention.datasets.sizes import check_size
 from keras_attention.datasets.triples.knowledge import KnowledgeBase
 from keras_attention.datasets.triples.questions import Question
@@ -100,9 +101,6 @@ def vectorize(
             give them an `"empty"` memory.
         seed: Seed for the random entity numbers.
 
-    Returns:
-        `Vectors`.
-
     Raises:
         ValueError: `questions` is empty, a size is below 1, or `unknown` has another
             value.
@@ -179,9 +177,6 @@ def ask(
             entities of the knowledge base.
         unknown: How to handle questions without a known entity: `"raise"` an error, or
             give them an `"empty"` row of words and the start −1.
-
-    Returns:
-        `Asked`.
 
     Raises:
         ValueError: `questions` is empty, or `unknown` has another value.
@@ -264,7 +259,4 @@ def _link(
 def _words(links: Sequence[Link | None], vocabulary: Vocabulary) -> np.ndarray:
     """Encodes the questions' words as an array (N, L), padded with 0."""
     rows = [vocabulary.encode(link.words) if link else [] for link in links]
-    table = np.zeros((len(rows), max(1, *map(len, rows))), np.int32)  # (N, L)
-    for row, words in zip(table, rows):
-        row[: len(words)] = words
-    return table
+    return padded(rows, max(1, *map(len, rows)))

@@ -18,12 +18,7 @@ Batch = tuple[dict[str, np.ndarray], np.ndarray]
 
 
 class _Chunk(NamedTuple):
-    """Concatenated sentences.
-
-    Attributes:
-        tokens: (N,) word indices.
-        sentence: (N,) the sentence index of each word.
-    """
+    """Concatenated sentences: (N,) words, and the sentence index of each word."""
 
     tokens: np.ndarray
     sentence: np.ndarray

@@ -33,11 +33,8 @@ def rows_of(
 ) -> Rows:
     """Cuts a text into rows; a window does not leave the sentence of its center word.
 
-    Args:
-        tokens: (N,) word indices, N at least 1.
-        sentence: (N,) the sentence index of each word, in ascending order.
-        reach: (N,) the window size of each word.
-        window: W, the maximum window size.
+    `tokens`, `sentence` and `reach` are (N,): words, the ascending indices of their
+    sentences, and the sizes of their windows, at most `window`.
     """
     count = len(tokens)
     rows = -(-count // ROW)
@@ -65,12 +62,7 @@ def signed_weights(rows: Rows, negatives: int, shared: int) -> np.ndarray:
     """Returns the labels of all center words and columns, (R, S, S + 2 W + K) float32.
 
     They are 1 for the pairs, 0 for the other words of the text, and −`negatives` / K
-    times the number of a center word's pairs for each of the K shared negatives.
-
-    Args:
-        rows: R rows.
-        negatives: the number of negatives per pair.
-        shared: K.
+    times the number of a center word's pairs for each of the K = `shared` negatives.
     """
     (count, size), columns = rows.center.shape, rows.near.shape[1]
     column = np.arange(columns, dtype=np.int32)

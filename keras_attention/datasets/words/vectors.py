@@ -4,12 +4,10 @@ Shapes: V words, D width.
 """
 
 import codecs
-import gzip
 import importlib
 import itertools
 import os
 import traceback
-import zlib
 from collections.abc import Iterator, Sequence
 from numbers import Integral
 from pathlib import Path
@@ -19,6 +17,7 @@ import numpy as np
 
 from keras_attention.datasets.choices import check_choice
 from keras_attention.datasets.files import (
+    GZIP_DAMAGES,
     DamagedDataError,
     DataNotFoundError,
     open_decompressed,
@@ -150,9 +149,7 @@ def save_vectors(
     for place, i in enumerate(rows):
         written.set_vecattr(words[i], "count", len(rows) - place)
     written.save_word2vec_format(
-        str(path),
-        binary=format == "word2vec_binary",
-        write_header=format != "glove",
+        str(path), binary=format == "word2vec_binary", write_header=format != "glove"
     )
 
 
@@ -253,7 +250,7 @@ def _check_text(path: Path, format: str, limit: int | None) -> None:
             if numbers != width:
                 rule = f"must be a word and {width} numbers, and has {numbers}"
                 raise _damaged(path, done + header, rule, line)
-    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+    except GZIP_DAMAGES as error:
         raise DamagedDataError(
             f"{path} is damaged ({error}). Delete it and download it again."
         ) from error

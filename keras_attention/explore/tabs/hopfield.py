@@ -63,6 +63,6 @@ def tab(gr: Any, show: Callable[..., str]) -> tuple[Any, list[Any], Any]:
     private = {"api_visibility": "private", "show_progress": "hidden"}
     chosen = [digit.input, hidden.input]
     gr.on(chosen, choose, [digit, hidden, beta], [drawing, view], **private)
-    given = [drawing, beta]
-    gr.on([drawing.input, beta.change], complete, given, view, **private)
-    return complete, given, view
+    inputs = [drawing, beta]
+    gr.on([drawing.input, beta.change], complete, inputs, view, **private)
+    return complete, inputs, view

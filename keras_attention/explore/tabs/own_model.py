@@ -17,11 +17,7 @@ def tab(
 ) -> tuple[Any, list[Any], Any]:
     """Adds the controls; returns the function, its inputs and its output.
 
-    Args:
-        gr: Gradio.
-        show: computes the view.
-        path: the file of the model.
-        described: what `Worker.describe` returned for the file.
+    `described` is what `Worker.describe` returned for the file.
     """
     if isinstance(described, str):
         return (lambda: described), [], gr.HTML()
@@ -32,7 +28,7 @@ def tab(
     )
     with gr.Row():
         with gr.Column(min_width=280):
-            given = [
+            inputs = [
                 gr.Textbox(example, label=label, lines=lines, max_lines=10)
                 for label, example, lines in fields
             ]
@@ -40,8 +36,8 @@ def tab(
         with gr.Column(min_width=280, scale=2):
             view = gr.HTML()
 
-    def attend(*given: str) -> str:
-        return show("own_model", str(path), *given)
+    def attend(*args: str) -> str:
+        return show("own_model", str(path), *args)
 
-    gr.on([button.click], attend, given, view, api_visibility="private")
-    return attend, given, view
+    gr.on([button.click], attend, inputs, view, api_visibility="private")
+    return attend, inputs, view

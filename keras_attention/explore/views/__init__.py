@@ -8,7 +8,6 @@ from typing import Any
 from keras_attention.explore.views import (
     hopfield,
     memory,
-    networks,
     own_model,
     sentence,
     story,
@@ -18,18 +17,6 @@ from keras_attention.explore.views import (
 )
 from keras_attention.visualization import View
 
-__all__ = [
-    "hopfield",
-    "memory",
-    "networks",
-    "own_model",
-    "sentence",
-    "shown",
-    "story",
-    "temperature",
-    "texts",
-    "translation",
-]
 _LOOKS: dict[str, Callable[..., View]] = {
     "hopfield": hopfield.look,
     "memory": memory.look,
@@ -41,11 +28,6 @@ _LOOKS: dict[str, Callable[..., View]] = {
 }
 
 
-def shown(view: str, *given: Any) -> str:
-    """Returns the HTML of a view, or of the message if the input is bad.
-
-    Args:
-        view: the name of the view's file in this folder.
-        *given: the inputs of its `look`.
-    """
-    return texts.shown(_LOOKS[view], *given)
+def shown(view: str, *args: Any) -> str:
+    """Returns the HTML of a view, named as its file, or of a message to the reader."""
+    return texts.shown(_LOOKS[view], *args)

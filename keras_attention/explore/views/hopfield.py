@@ -25,9 +25,8 @@ _CAPTION = (
 def look(cells: str, beta: float) -> View:
     """Completes a drawing, and shows each step with its energy.
 
-    Args:
-        cells: one character per neuron, row by row: "#" ink, "." paper, "?" unknown.
-        beta: β, for patterns of length 1.
+    The drawing has one character per neuron, row by row: "#" ink, "." paper, "?"
+    unknown.
 
     Raises:
         InputError: the drawing is empty or damaged, or β is not positive.

@@ -22,28 +22,26 @@ _TITLE = "A computer that learned to use its memory"
 def look(edges: str, question: str, model: Any = None) -> View:
     """Lets a DNC follow a route in a graph, and shows its memory at each step.
 
-    Args:
-        edges: one edge a line: a place, a line and the next place, with "|" between.
-        question: a place and the lines to take, with "|" between.
-        model: a `DNCNetwork` with its preprocessor; by default the shipped one.
+    An edge is a line of a place, a line and the next place; a route is a place and the
+    lines to take. "|" stands between the names.
 
     Raises:
         InputError: an edge is not three names, the question is not a place and lines,
             or there are too many edges.
     """
-    given = [_names(line) for line in (edges or "").splitlines() if line.strip()]
+    named = [_names(line) for line in (edges or "").splitlines() if line.strip()]
     route = _names(question or "")
-    _check(given, route)
+    _check(named, route)
     model = network(examples.ROUTE_PRESET) if model is None else model
     tools = model.preprocessor
-    _check_route(given, route, tools.max_length)
-    inputs = tools.encode(given, route)
+    _check_route(named, route, tools.max_length)
+    inputs = tools.encode(named, route)
     trace = model.trace(inputs)
     logits = ops.convert_to_numpy(model(inputs, training=False))
     mask = inputs["answer_mask"]  # (1, T)
-    places = tools.decode(logits[mask], given)
+    places = tools.decode(logits[mask], named)
     start, *lines = route
-    described = list(dict.fromkeys(given))
+    described = list(dict.fromkeys(named))
     steps = [f"{place} –{line}→ {end}" for place, line, end in described]
     steps += [f"{start} –{lines[0]}→ ?", *(f"–{line}→ ?" for line in lines[1:])]
     outputs = [""] * len(steps) + places
@@ -126,10 +124,10 @@ def _verdict(
     """Returns whether the places are right, as the edges have it."""
     ends = {(place, line): end for place, line, end in edges}
     here, *lines = route
-    for line, found in zip(lines, places):
+    for line, answer in zip(lines, places):
         if (here, line) not in ends:
             return f"But {line} does not leave {here}, so there is no right answer."
         here = ends[here, line]
-        if found != here:
+        if answer != here:
             return f"This is wrong: {line} leads to {here}."
     return "This is right."

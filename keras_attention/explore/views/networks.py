@@ -11,9 +11,7 @@ _loaded: dict[str, Any] = {}
 
 
 def network(name: str) -> Any:
-    """Returns a shipped network with its preprocessor.
-
-    All visitors share it; nothing that a visitor types is stored in it.
+    """Returns a shipped network with its preprocessor, which all visitors share.
 
     Raises:
         InputError: the installed package does not ship it.

@@ -86,9 +86,9 @@ def described(path: str) -> tuple[str, list[tuple[str, str, int]]]:
     ]
 
 
-def look_at_file(path: str, *given: str) -> View:
+def look_at_file(path: str, *args: str) -> View:
     """Shows the weights of the model in a file; see `look`."""
-    return look(_model(path), *given)
+    return look(_model(path), *args)
 
 
 @cache
@@ -96,19 +96,14 @@ def _model(path: str) -> Any:
     return load(pathlib.Path(path))
 
 
-def look(model: Any, *given: str) -> View:
-    """Calls a model with ids, and shows the weights of all attention layers.
-
-    Args:
-        model: a functional or sequential model.
-        *given: a text for each input of the model: numbers, with one line for each row
-            if the input has three axes.
+def look(model: Any, *args: str) -> View:
+    """Calls a model with ids, a text for each input, and shows all attention maps.
 
     Raises:
         InputError: a text does not fit its input, the model cannot be called with the
             numbers, or it has no attention layer that can be recorded.
     """
-    arrays = [_array(t, text) for t, text in zip(model.inputs, given)]
+    arrays = [_array(t, text) for t, text in zip(model.inputs, args)]
     inputs = keras.tree.pack_sequence_as(model.input, arrays)
     try:
         with record_attention() as maps:
@@ -127,12 +122,13 @@ def look(model: Any, *given: str) -> View:
         labels.setdefault(len(texts_of_row), texts_of_row)
     shown, queries, keys = {}, {}, {}
     for name, weights in maps.items():
-        one = np.asarray(weights[0], "float64")
-        one = one[None] if one.ndim == 1 else one  # a query without an axis of its own
-        if one.ndim not in (2, 3) or not np.all((one > -1e-3) & (one < 1 + 1e-3)):
+        array = np.asarray(weights[0], "float64")
+        if array.ndim == 1:  # a query without an axis of its own
+            array = array[None]
+        if array.ndim not in (2, 3) or not np.all((array > -1e-3) & (array < 1 + 1e-3)):
             continue  # scores of a linear start are no weights, nor is NaN
-        shown[name] = one
-        queries[name], keys[name] = (_names(labels, size) for size in one.shape[-2:])
+        shown[name] = array
+        queries[name], keys[name] = (_names(labels, size) for size in array.shape[-2:])
     if not shown:
         raise texts.InputError(
             "None of the recorded maps holds weights between 0 and 1, so there is "

@@ -24,13 +24,7 @@ GUESSES = 4
 
 
 def look(kind: str, text: str, model: Any = None) -> View:
-    """Reads a sentence, and shows the attention of each word.
-
-    Args:
-        kind: a key of `READERS`.
-        text: the sentence; with `___` for a blank, if the network fills blanks.
-        model: a `CausalLM` or `MaskedLM` with its preprocessor; by default the shipped
-            one.
+    """Reads a sentence by one of the `READERS`, and shows the attention of each word.
 
     Raises:
         InputError: the sentence is empty or too long, has no blank, or holds no word

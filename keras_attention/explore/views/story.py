@@ -19,12 +19,7 @@ ANSWERS = 4  # the likeliest answers that are shown
 
 
 def look(story: str, question: str, model: Any = None) -> View:
-    """Answers a question about a story, and shows the attention of each hop.
-
-    Args:
-        story: one sentence per line.
-        question: the question.
-        model: a `MemN2N` with its preprocessor; by default the shipped one.
+    """Answers a question about a story, a sentence a line, and shows each hop.
 
     Raises:
         InputError: the story or the question is empty or too long, or holds words that
@@ -53,11 +48,11 @@ def look(story: str, question: str, model: Any = None) -> View:
     )
 
 
-def _check_known(tools: Any, found: list[str]) -> None:
+def _check_known(tools: Any, words: list[str]) -> None:
     """Checks the words before the network does, to say it in words for readers."""
     known = tools.vocabulary
     single = [word for word in known.words[2:] if word.isalpha()]
-    texts.check_known(known.unknown_words(found), single[::8][:24])
+    texts.check_known(known.unknown_words(words), single[::8][:24])
 
 
 def _answers(logits: np.ndarray, vocabulary: Any) -> list[tuple[str, float]]:

@@ -23,10 +23,6 @@ _TITLE = "Temperature, β and heads"
 def look(text: str, model: Any = None) -> View:
     """Shows the attention between the vectors of words, with β to be dragged.
 
-    Args:
-        text: words.
-        model: a `SkipGram` with its words; by default the shipped one.
-
     Raises:
         InputError: there are fewer than two words, too many, or unknown ones.
     """

@@ -18,12 +18,7 @@ class InputError(ValueError):
 
 
 def shown(look: Callable[..., View], *inputs: Any) -> str:
-    """Returns the HTML of a view, or of the message if the input is bad.
-
-    Args:
-        look: returns a view for the inputs, or raises a ValueError about them.
-        *inputs: the inputs.
-    """
+    """Returns the HTML of a view, or of the message if the input is bad."""
     try:
         return look(*inputs).element(heading=True)
     except ValueError as error:
@@ -37,14 +32,9 @@ def words_of(
     split: Callable[[str], Sequence[str]] = str.split,
     unit: str = "words",
 ) -> list[str]:
-    """Returns the words of a text that people typed.
+    """Returns at most `most` words of a text that people typed.
 
-    Args:
-        name: what the text is, for messages.
-        text: the text.
-        most: the maximum number of words.
-        split: splits the text into words, as the network does.
-        unit: what the text is split into, for messages.
+    `name` is what the text is, and `unit` what it is split into, for messages.
 
     Raises:
         InputError: the text has no words, too many words or too many characters.
@@ -77,12 +67,6 @@ def tokens_of(
 ) -> list[str]:
     """Returns the words and marks of a sentence, as `sentences.encode` reads it.
 
-    Args:
-        name: what the sentence is, for messages.
-        text: the sentence.
-        most: the maximum number of words and marks.
-        vocabulary: the words that the network knows.
-
     Raises:
         InputError: the sentence has no word, only unknown ones, or is too long.
     """
@@ -114,13 +98,7 @@ def sentences_of(
     split: Callable[[str], Sequence[str]],
     most: int = MOST_SENTENCES,
 ) -> list[str]:
-    """Returns the lines of a story that are not empty.
-
-    Args:
-        text: the story.
-        words: the maximum number of words of a line.
-        split: splits a line into words, as the network does.
-        most: the maximum number of lines.
+    """Returns the lines of a story that are not empty, each of at most `words` words.
 
     Raises:
         InputError: the story is empty, has too many lines, or a line has too many
@@ -142,13 +120,7 @@ def sentences_of(
 def check_known(
     unknown: Sequence[str], known: Sequence[str], unit: str = "words"
 ) -> None:
-    """Raises an `InputError` about words that a network has not learned.
-
-    Args:
-        unknown: the words that the network does not know.
-        known: a few words that it knows.
-        unit: what they are.
-    """
+    """Raises an `InputError` about unknown words; it names a few `known` ones."""
     if unknown:
         listed = ", ".join(
             f"“{word[:40]}”" for word in list(dict.fromkeys(unknown))[:8]

@@ -14,12 +14,7 @@ from keras_attention.explore.views import texts
 from keras_attention.explore.views.networks import network
 from keras_attention.layers import record_attention
 from keras_attention.presets.preprocessors import sentences
-from keras_attention.text.vocabulary import (
-    END,
-    PADDING,
-    SPECIAL_TOKENS,
-    UNKNOWN,
-)
+from keras_attention.text.vocabulary import END, PADDING, SPECIAL_TOKENS, UNKNOWN
 from keras_attention.visualization import View, alignment_view
 
 MOST_WRITTEN = 40  # tokens
@@ -27,13 +22,7 @@ _TITLE = "Where does the network look while it writes?"
 
 
 def look(task: str, text: str, model: Any = None) -> View:
-    """Translates a text, and shows the attention of each written token.
-
-    Args:
-        task: a key of `TASKS`.
-        text: the text to translate.
-        model: a `Transformer` or `Seq2Seq` with its preprocessor; by default the
-            shipped one.
+    """Writes a text by one of the `TASKS`, and shows the attention of each token.
 
     Raises:
         InputError: the text is empty or too long, holds no word that the network has

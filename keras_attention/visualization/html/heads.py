@@ -69,17 +69,7 @@ def heads_view(
 
 
 def groups_of(maps: Any, query_tokens: Any, key_tokens: Any) -> list[dict[str, Any]]:
-    """Checks weights and tokens; returns a group for each layer.
-
-    Args:
-        maps: See `heads_view`.
-        query_tokens: See `heads_view`.
-        key_tokens: See `heads_view`.
-
-    Returns:
-        Dicts of "name", "queries" (T strings), "keys" (S strings) and "weights" (H, T,
-        S), as lists.
-    """
+    """Checks the arguments of `heads_view`; returns its groups, as lists."""
     named = maps if isinstance(maps, Mapping) else {"attention": maps}
     if not named:
         raise ValueError("`maps` must hold at least one map. Received: maps={}")
@@ -90,9 +80,9 @@ def groups_of(maps: Any, query_tokens: Any, key_tokens: Any) -> list[dict[str, A
         if key_tokens is None:
             tokens["key_tokens"] = query_tokens
         texts = {}
-        for axis, (argument, given) in enumerate(tokens.items(), 1):
-            own = given[name] if isinstance(given, Mapping) else given
-            texts[argument] = _check_tokens(argument, own, name, weights.shape[axis])
+        for axis, (argument, words) in enumerate(tokens.items(), 1):
+            of_map = words[name] if isinstance(words, Mapping) else words
+            texts[argument] = _check_tokens(argument, of_map, name, weights.shape[axis])
         groups.append(
             {
                 "name": str(name),

@@ -81,9 +81,9 @@ def hops_view(
 
 def _answers(answers: str | Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
     pairs = [(answers, 1.0)] if isinstance(answers, str) else list(answers)
-    found = [(str(word), round(float(share), 4)) for word, share in pairs]
-    if any(not 0 <= share <= 1 for _, share in found):
+    rounded = [(str(word), round(float(share), 4)) for word, share in pairs]
+    if any(not 0 <= share <= 1 for _, share in rounded):
         raise ValueError(
             f"`answers` must hold probabilities in [0, 1]. Received: answers={pairs!r}"
         )
-    return found
+    return rounded

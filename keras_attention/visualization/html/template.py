@@ -24,13 +24,7 @@ _SLOT = re.compile(r"\{\{(\w+)\}\}")
 
 
 def document(title: str, caption: str, elements: Sequence[str]) -> str:
-    """Returns an HTML page.
-
-    Args:
-        title: the title, as text.
-        caption: the sentences below it, as text, or "".
-        elements: the HTML elements of the views.
-    """
+    """Returns an HTML page with a title and a caption (texts) and elements of views."""
     parts = {
         "title": html.escape(title),
         "caption": f'<p class="caption">{html.escape(caption)}</p>\n'

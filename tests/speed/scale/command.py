@@ -92,7 +92,7 @@ def main(args: argparse.Namespace) -> int:
                     args.json.write_text(report.text(document), encoding="utf-8")
     print(report.table(document["points"]))
     if args.plot:
-        from keras_attention.visualization import plot_growth
+        from speed.growth import plot_growth
 
         args.plot.mkdir(parents=True, exist_ok=True)
         for name, (series, labels) in report.pictures(document["points"]).items():

@@ -107,7 +107,7 @@ def table(points: Sequence[Point]) -> str:
 def pictures(
     points: Sequence[Point],
 ) -> dict[str, tuple[list[dict[str, Any]], dict[str, str]]]:
-    """Returns the arguments of `visualization.plot_growth` for each curve."""
+    """Returns the arguments of `plot_growth` for each curve."""
     found = {}
     for name, own in _by_curve(points).items():
         curve = CURVES[name]

@@ -32,25 +32,14 @@ from keras_attention.datasets.sizes import check_size
 __all__ = ["simulate"]
 
 _STORIES: dict[int, Callable[[int, RandomSource], list[Example]]] = {
-    1: supporting_facts.story,
-    2: supporting_facts.story,
-    3: supporting_facts.story,
-    4: paths.story,
-    5: counting.story,
-    6: supporting_facts.story,
-    7: counting.story,
-    8: counting.story,
-    9: coreference.story,
-    10: coreference.story,
-    11: coreference.story,
-    12: coreference.story,
-    13: coreference.story,
+    **dict.fromkeys((1, 2, 3, 6), supporting_facts.story),
+    **dict.fromkeys((4, 19), paths.story),
+    **dict.fromkeys((5, 7, 8), counting.story),
+    **dict.fromkeys(range(9, 14), coreference.story),
     14: time_reasoning.story,
-    15: deduction.story,
-    16: deduction.story,
+    **dict.fromkeys((15, 16), deduction.story),
     17: positional_reasoning.story,
     18: size_reasoning.story,
-    19: paths.story,
     20: motivations.story,
 }
 

@@ -91,14 +91,8 @@ def _tell_denials(walkers: _Walkers) -> None:
         if kind < 0.75:
             _tell_plainly(walkers, person, place, goes=kind < 0.5)
         else:
-            words = (
-                person,
-                "is",
-                *walkers.random_source.choose(_NOT),
-                "in",
-                "the",
-                left,
-            )
+            denied = walkers.random_source.choose(_NOT)
+            words = (person, "is", *denied, "in", "the", left)
             walkers.tell(_Told(words, (person,), left, "not in"))
 
 
@@ -194,10 +188,7 @@ def _ask_where(walkers: _Walkers) -> Question:
 
 
 def _ask_where_next(walkers: _Walkers) -> Question:
-    """Tasks 11 and 13: asks where someone is.
-
-    The fact with the pronoun and the fact with the names are the supporting facts.
-    """
+    """Tasks 11 and 13: asks where someone is; the names are in the fact before."""
     words, answer, (index,) = _ask_where(walkers)
     return Question(words, answer, (index - 1, index))
 

@@ -43,10 +43,10 @@ class _GiftNotes:
 def _ask_gift(notes: _GiftNotes, random_source: RandomSource) -> Question | None:
     """Task 5: asks who last gave a recently given object to whom."""
     recent = notes.facts[-WINDOW:]
-    given = [fact.target for fact in recent if fact.action == "give"]
-    if not given:
+    gifts = [fact.target for fact in recent if fact.action == "give"]
+    if not gifts:
         return None
-    index = notes.last[random_source.choose(given)]
+    index = notes.last[random_source.choose(gifts)]
     words, answer = _word_gift(notes.facts[index], random_source)
     return Question(words, answer, (index,))
 

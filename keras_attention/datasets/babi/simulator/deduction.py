@@ -15,11 +15,9 @@ _COLORS = ("gray", "white", "yellow", "green")
 
 def story(task: int, random_source: RandomSource) -> list[Example]:
     """Writes a story of task 15 with four questions, or of task 16 with one."""
-    return (
-        _deductions(task, random_source)
-        if task == 15
-        else [_induction(task, random_source)]
-    )
+    if task == 15:
+        return _deductions(task, random_source)
+    return [_induction(task, random_source)]
 
 
 def _deductions(task: int, random_source: RandomSource) -> list[Example]:

@@ -66,8 +66,5 @@ def _step(
         return None
     got.add(thing)
     question = ("why", "did", name, "get", "the", thing)
-    return (
-        (name, *random_source.choose(GET), "the", thing, "there"),
-        question,
-        person.state,
-    )
+    words = (name, *random_source.choose(GET), "the", thing, "there")
+    return words, question, person.state

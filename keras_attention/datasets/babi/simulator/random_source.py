@@ -11,17 +11,7 @@ _T = TypeVar("_T")
 
 
 class RandomSource:
-    """Uniform random numbers that a NumPy generator produces in blocks.
-
-    Args:
-        generator: The NumPy generator.
-
-    Example:
-        ```python
-        random_source = RandomSource(np.random.default_rng(0))
-        random_source.choose(("apple", "milk"))
-        ```
-    """
+    """Uniform random numbers that a NumPy generator produces in blocks."""
 
     def __init__(self, generator: np.random.Generator) -> None:
         self._generator = generator

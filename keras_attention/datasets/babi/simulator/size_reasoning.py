@@ -26,28 +26,21 @@ def story(task: int, random_source: RandomSource) -> list[Example]:
     compares two random things. A question needs two facts. If a hundred attempts find
     fewer than five questions, five more facts and up to five more questions follow.
     """
-    ranks = {thing: rank for rank, thing in enumerate(_order(random_source))}
+    things = (*_SWEETS, *random_source.some(_BOXES, len(_BOXES)))  # smallest first
     facts: list[_Fact] = []
     sentences: list[Words] = []
     examples: list[Example] = []
     while True:
         for _ in range(_BLOCK):
-            pair = random_source.some(tuple(ranks), 2)
-            small, big = sorted(pair, key=ranks.__getitem__)
+            small, big = sorted(random_source.some(things, 2), key=things.index)
             facts.append(_Fact(big, small))
             sentences.append(_say(facts[-1], random_source))
         supports = _draw_supports(facts, random_source)
         for support in supports:
             words, answer = _ask(facts, support, random_source)
-            example = Example(task, tuple(sentences), words, answer, support)
-            examples.append(example)
+            examples.append(Example(task, tuple(sentences), words, answer, support))
         if len(supports) == _BLOCK:
             return examples
-
-
-def _order(random_source: RandomSource) -> tuple[Words, ...]:
-    """Returns all things, smallest first."""
-    return (*_SWEETS, *random_source.some(_BOXES, len(_BOXES)))
 
 
 def _say(fact: _Fact, random_source: RandomSource) -> Words:

@@ -52,11 +52,8 @@ _Notes = TypeVar("_Notes", bound=Notes)
 class World:
     """The true places of people and objects.
 
-    Args:
-        random_source: The source of random numbers.
-        people: Names of people. The first person present receives a given object.
-        places: Names of places.
-        actions: Allowed actions among `"go"`, `"get"`, `"drop"` and `"give"`.
+    `actions` are among "go", "get", "drop" and "give". The first of `people` who is
+    present receives a given object.
     """
 
     def __init__(
@@ -138,14 +135,7 @@ def go(person: str, place: str, random_source: RandomSource) -> Words:
 
 
 def say(fact: Fact, random_source: RandomSource, with_adverb: bool = True) -> Words:
-    """Writes a fact as a sentence.
-
-    Args:
-        fact: The action.
-        random_source: Samples the verb.
-        with_adverb: Whether a pickup sentence always ends in "there". Otherwise it does
-            so at random.
-    """
+    """Writes a fact; `with_adverb`, each sentence of a pickup ends in "there"."""
     person, action, target, recipient = fact
     if action == "go":
         return go(person, target, random_source)
@@ -165,12 +155,8 @@ def tell(
 ) -> list[Example]:
     """Writes a story with five questions; tries to ask after every second fact.
 
-    Args:
-        task: The task's number.
-        world: Generates the facts.
-        notes: Records the facts told so far.
-        ask: Returns a question that the notes can answer, or None.
-        with_adverb: See `say`.
+    `world` generates the facts, `notes` records them, and `ask` returns a question that
+    the notes can answer, or None.
     """
     examples: list[Example] = []
     sentences: list[Words] = []

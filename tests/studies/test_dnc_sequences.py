@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from keras_attention.datasets import babi
+from studies.dnc import sequences
 
 STORY = """\
 1 Mary went to the kitchen.
@@ -21,8 +22,8 @@ def told(data, vocabulary, row):
 
 def test_a_story_with_two_questions_is_one_sequence():
     examples = babi.parse(STORY)
-    vocabulary = babi.sequence_vocabulary(examples)
-    data = babi.sequences(examples, vocabulary)
+    vocabulary = sequences.sequence_vocabulary(examples)
+    data = sequences.sequences(examples, vocabulary)
     first = (
         "mary went to the kitchen . where is mary ? - "
         "mary got the milk . what is mary carrying ? - -"
@@ -41,30 +42,19 @@ def test_a_story_with_two_questions_is_one_sequence():
 
 def test_each_question_alone_and_blank_steps():
     examples = babi.parse(STORY)
-    vocabulary = babi.sequence_vocabulary(examples)
-    data = babi.sequences(examples, vocabulary, 2, whole_stories=False, steps=40)
+    vocabulary = sequences.sequence_vocabulary(examples)
+    data = sequences.sequences(examples, vocabulary, 2, whole_stories=False, steps=40)
     assert data["inputs"].shape == (3, 40)
     blank = ["<blank>", "<blank>"]
     asked = "mary went to the kitchen . mary got the milk . what is mary carrying ?"
     assert told(data, vocabulary, 1) == [*asked.split(), *blank, "-", "-"]
 
 
-def test_a_list_is_right_when_all_its_words_are():
-    examples = babi.parse(STORY)
-    data = babi.sequences(examples, babi.sequence_vocabulary(examples))
-    assert babi.answered(data, data["targets"]).tolist() == [True] * 3
-    wrong = data["targets"].copy()
-    wrong[0, data["lengths"][0] - 1] += 1
-    assert babi.answered(data, wrong).tolist() == [True, False, True]
-    wrong = np.where(data["answer_mask"], data["targets"], 5)  # elsewhere is not looked
-    assert babi.answered(data, wrong).all()
-
-
 @pytest.mark.parametrize("task", [1, 2, 8, 15, 19])
 def test_of_the_simulator_no_fact_and_no_answer_is_lost(task):
     examples = babi.simulate(task=task, count=60, seed=3)
-    vocabulary = babi.sequence_vocabulary(examples)
-    data = babi.sequences(examples, vocabulary, blanks=3)
+    vocabulary = sequences.sequence_vocabulary(examples)
+    data = sequences.sequences(examples, vocabulary, blanks=3)
     given = [[] for _ in examples]
     facts = 0
     for row, (mask, question) in enumerate(
@@ -79,7 +69,7 @@ def test_of_the_simulator_no_fact_and_no_answer_is_lost(task):
             (word,) = vocabulary.decode([data["targets"][row, step]])
             given[question[step]].append(word)
     assert [",".join(words) for words in given] == [e.answer for e in examples]
-    alone = babi.sequences(examples, vocabulary, whole_stories=False)
+    alone = sequences.sequences(examples, vocabulary, whole_stories=False)
     assert len(alone["inputs"]) == len(examples)
     assert facts <= sum(len(example.story) for example in examples)
     last = {}  # each story's facts are told once: as many as its last question knows
@@ -107,13 +97,9 @@ def test_of_the_simulator_no_fact_and_no_answer_is_lost(task):
 )
 def test_what_does_not_fit(change, message):
     examples = babi.parse(STORY)
-    given = {"examples": examples, "vocabulary": babi.sequence_vocabulary(examples)}
+    given = {
+        "examples": examples,
+        "vocabulary": sequences.sequence_vocabulary(examples),
+    }
     with pytest.raises(ValueError, match=message):
-        babi.sequences(**given | change)
-
-
-def test_predictions_of_another_shape():
-    examples = babi.parse(STORY)
-    data = babi.sequences(examples, babi.sequence_vocabulary(examples))
-    with pytest.raises(ValueError, match=r"`predicted` must be of shape \(2, 23\)"):
-        babi.answered(data, data["targets"][:, :3])
+        sequences.sequences(**given | change)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_attention.visualization import plot_capacity
+from studies.capacity.picture import plot_capacity
 
 pytest.importorskip("matplotlib")
 

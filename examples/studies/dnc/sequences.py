@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from keras_attention.datasets.babi.archive import Example
-from keras_attention.datasets.babi.vectors import Vocabulary
+from keras_attention.datasets.babi import Example, Vocabulary
 from keras_attention.datasets.ragged import steps_for
 
 FACT_END, QUESTION_END, ANSWER = ".", "?", "-"
@@ -42,7 +41,7 @@ def sequences(
 
     Args:
         examples: Q questions. Questions of one story must be adjacent, as in the output
-            of `load` and `simulate`.
+            of `babi.load` and `babi.simulate`.
         vocabulary: Maps words to indices; see `sequence_vocabulary`.
         blanks: Number of blank steps between a question and its answer; 3 in Csordás
             and Schmidhuber, 2019.
@@ -63,7 +62,7 @@ def sequences(
 
     Example:
         ```python
-        examples = simulate(task=1, count=100)
+        examples = babi.simulate(task=1, count=100)
         data = sequences(examples, sequence_vocabulary(examples), blanks=3)
         ```
     """
@@ -92,29 +91,6 @@ def sequences(
             answers.append((len(words) - 1, len(words[-1]), word, number))
             words[-1].append(ANSWER)
     return _arrays(words, answers, vocabulary, steps)
-
-
-def answered(data: dict[str, np.ndarray], predicted: np.ndarray) -> np.ndarray:
-    """Returns for which questions all answer words are predicted correctly.
-
-    Args:
-        data: The output of `sequences`.
-        predicted: (N, T) words, such as `model.predict(...).argmax(-1)`.
-
-    Returns:
-        (Q,) bool, in the order of the examples.
-
-    Raises:
-        ValueError: `predicted` has another shape.
-    """
-    if predicted.shape != data["targets"].shape:
-        raise ValueError(
-            f"`predicted` must be of shape {data['targets'].shape}. "
-            f"Received: predicted.shape={predicted.shape}"
-        )
-    question, right = data["question"], np.ones(data["question"].max() + 1, bool)
-    right[question[data["answer_mask"] & (predicted != data["targets"])]] = False
-    return right
 
 
 def _answer_words(example: Example) -> list[str]:

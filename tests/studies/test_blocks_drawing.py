@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from figures import assert_in_sight
 
-from keras_attention.visualization import plot_puzzle
+from studies.blocks.drawing import plot_puzzle
 
 pytest.importorskip("matplotlib")
 

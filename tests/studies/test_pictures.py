@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_attention.visualization import plot_curves
+from studies.pictures import plot_curves
 
 pytest.importorskip("matplotlib")
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_attention.visualization import plot_growth
+from speed.growth import plot_growth
 
 pytest.importorskip("matplotlib")
 ONE = {"name": "a", "x": [1, 2, 4], "seconds": [0.1, 0.2, 0.4], "bytes": [0, 8e6, 1e9]}
