@@ -26,9 +26,13 @@ from typing import Any
 import numpy as np
 
 from keras_attention.layers.base.checked import check_ids
-from keras_attention.models.memory_networks.cluster_hash import ClusterHash
-from keras_attention.models.memory_networks.hashes import Hash, checked, progress
-from keras_attention.models.memory_networks.word_hash import WordHash
+from keras_attention.models.memory_networks.hashes import (
+    ClusterHash,
+    Hash,
+    WordHash,
+    checked,
+    progress,
+)
 
 FORMAT = "keras_attention.LargeMemory 3"
 NAME, NEW = "memory.sqlite", "memory.new"

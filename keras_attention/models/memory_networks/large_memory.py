@@ -29,10 +29,9 @@ from keras_attention.models.memory_networks.fact_file import (
     opened,
     write,
 )
-from keras_attention.models.memory_networks.hashes import Hash, checked
+from keras_attention.models.memory_networks.hashes import Hash, WordHash, checked
 from keras_attention.models.memory_networks.one_pass import last_of_one_pass
 from keras_attention.models.memory_networks.sentence_keys import SentenceKeys, to_numpy
-from keras_attention.models.memory_networks.word_hash import WordHash
 
 # The model's sizes that determine the features of a fact and their embeddings.
 SIZES = ("vocabulary_size", "ngrams", "buckets", "embedding_dim", "nonlinear")
