@@ -14,11 +14,11 @@ from typing import Any, Self
 import numpy as np
 
 from keras_attention.layers.base.checked import check_ids
-from keras_attention.models.base.candidate_index import (
+from keras_attention.models.base.vector_index import (
     CandidateIndex,
+    VectorIndex,
     checked_candidates,
 )
-from keras_attention.models.base.vector_index import VectorIndex
 from keras_attention.models.memory_networks.answers import Answers
 from keras_attention.models.memory_networks.fact_file import (
     CHUNK,
