@@ -412,12 +412,7 @@ class Keys:
 def checked_candidates(
     index: Any, size: int, words: np.ndarray, query: np.ndarray | None, least: int = 0
 ) -> np.ndarray | None:
-    """Calls `index.candidates` and checks what it returns.
-
-    Raises:
-        ValueError: if the candidates are neither None nor integers from 0 to `size` − 1
-            in ascending order, without duplicates, at least `least`.
-    """
+    """Calls `index.candidates`, and raises a ValueError if it returns wrong numbers."""
     numbers = index.candidates(words, query)
     if numbers is None:
         return None
@@ -440,7 +435,7 @@ def checked_candidates(
 
 
 def faiss() -> Any:
-    """Imports FAISS or raises an ImportError with help."""
+    """Imports FAISS, or raises an ImportError that names the extra."""
     try:
         return importlib.import_module("faiss")
     except ImportError as error:

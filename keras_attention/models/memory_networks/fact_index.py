@@ -52,9 +52,9 @@ class FactIndex:
         low = self._starts[entities]
         counts = self._starts[entities + 1] - low
         ends = np.cumsum(counts)
-        found = np.arange(counts.sum()) + np.repeat(low - (ends - counts), counts)
-        back = (self.values[found] == start) & (self.keys[found] != start)
-        return found[~back]
+        facts = np.arange(counts.sum()) + np.repeat(low - (ends - counts), counts)
+        back = (self.values[facts] == start) & (self.keys[facts] != start)
+        return facts[~back]
 
 
 class Memories:

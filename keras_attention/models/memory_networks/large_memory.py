@@ -297,8 +297,7 @@ class LargeMemory:
         if self._digest is None:
             digest = hashlib.sha256(f"{self._sentences.fingerprint} ".encode())
             for start in range(0, self.size, CHUNK):
-                block = np.arange(start, min(start + CHUNK, self.size))
-                digest.update(self.sentences(block).tobytes())
+                digest.update(self._words(start).tobytes())
             self._digest = digest.hexdigest()
         return self._digest
 
