@@ -1,18 +1,18 @@
-"""An index that selects the keys with the largest inner products, by FAISS.
+"""What selects the candidates of a large memory: a protocol, and an index by FAISS.
 
 Shapes: N keys, D width.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib
 import json
 import os
+import pathlib
 import zipfile
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from keras import ops
@@ -32,7 +32,55 @@ FACTORY = {
     "pq": "PQ{code_size}x8np",
     "ivf-pq": "IVF{cells},PQ{code_size}x8np",
 }
-SAVED = ("kind", "count", "probes", "ef_search", "size", "width")
+SAVED = ("kind", "count", "probes", "ef_search", "size", "width", "_keys")
+
+
+@runtime_checkable
+class CandidateIndex(Protocol):
+    """Selects which of many entries of a memory are scored.
+
+    `WordHash` and `ClusterHash` select facts by words, and `VectorIndex` selects
+    entries by vectors. `LargeMemory` and `AssociativeMemory.retrieve` accept every
+    object with these two attributes.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.models import CandidateIndex, MemNN
+    >>> class Newest:
+    ...     def __init__(self, size, count):
+    ...         self.size, self.count = size, count
+    ...
+    ...     def candidates(self, words, query=None):
+    ...         return np.arange(max(self.size - self.count, 0), self.size)
+    >>> isinstance(Newest(3, 2), CandidateIndex)
+    True
+    >>> memory = MemNN(6, supports=1).remember(np.eye(3, dtype=int), Newest(3, 2))
+    >>> memory.answer(np.array([[5, 4]])).scored.tolist()
+    [2]
+    """
+
+    @property
+    def size(self) -> int:
+        """N, the number of entries that the index was built from."""
+        ...
+
+    def candidates(
+        self, words: np.ndarray, query: np.ndarray | None = None
+    ) -> np.ndarray | None:
+        """Selects the candidates for one question.
+
+        Args:
+            words: integers (n,), the words of the question and of the facts that
+                earlier hops retrieved; 0 is padding. Empty if the memory has no words.
+            query: float32 (D,), the vector that the keys are compared with; None if the
+                memory has no vectors.
+
+        Returns:
+            int64, the numbers of the entries in ascending order, without duplicates;
+            None if all entries are candidates.
+        """
+        ...
 
 
 class VectorIndex:
@@ -58,7 +106,7 @@ class VectorIndex:
     Args:
         keys: numbers (N, D), as an array, a memory-mapped array or a tensor; or a
             `LargeMemory`, whose keys are the embeddings of its facts. They are read in
-            blocks, twice.
+            blocks, at most twice.
         kind: "flat", "ivf", "hnsw", "pq" or "ivf-pq".
         count: the number of candidates per query. If a memory prefers one of several
             equally similar facts, such as the newest, choose a count above the largest
@@ -164,13 +212,11 @@ class VectorIndex:
         if kind == "hnsw":
             index.hnsw.efConstruction = ef_construction
             index.hnsw.rng = library.RandomGenerator(seed)
-        points = keys.read(sample, seed)
         if sample:
-            index.train(points)
+            index.train(keys.sample(sample, seed))
         for _, block in keys.blocks():
             index.add(block)
-        self._index = index
-        marks = keys.marks()
+        self._index, marks = index, keys.marks()
         self._keys = {"digest": keys.digest, "memory": keys.memory, "marks": marks}
 
     @property
@@ -201,18 +247,13 @@ class VectorIndex:
                 f"`query` must be finite numbers of shape ({self.width},), the width "
                 f"of the keys. Received: query={shown}"
             )
-        count, library, options = positive("count", self.count), faiss(), None
+        count = positive("count", self.count)
         if self.kind == "hnsw":
-            width = max(positive("ef_search", self.ef_search), count)
-            options = library.SearchParametersHNSW(efSearch=width)
+            ef_search = positive("ef_search", self.ef_search)
+            self._index.hnsw.efSearch = max(ef_search, count)
         elif "ivf" in self.kind:
-            make = library.SearchParametersIVF
-            if self.kind == "ivf-pq":
-                make = library.IVFPQSearchParameters
-            probes = positive("probes", self.probes)
-            options = make(nprobe=min(probes, self._index.nlist))
-        count = min(count, self.size)
-        _, numbers = self._index.search(vector[None], count, params=options)
+            self._index.nprobe = positive("probes", self.probes)
+        _, numbers = self._index.search(vector[None], min(count, self.size))
         numbers = np.unique(numbers[0])
         numbers = numbers[numbers >= 0]  # −1 stands for "no more keys"
         return numbers if len(numbers) else None
@@ -227,17 +268,18 @@ class VectorIndex:
         Raises:
             ValueError: if the index was built from other keys.
         """
-        keys = Keys(keys)
-        same = keys.shape == (self.size, self.width)
-        if same and keys.memory and self._keys["memory"]:
-            same = keys.memory == self._keys["memory"]
-        elif same and keys.is_computed:
-            marks = self._keys["marks"]
-            scale = 1e-3 * np.abs(marks).max()
-            same = np.allclose(keys.marks(), marks, rtol=0, atol=scale)
-        elif same:
-            keys.read()
-            same = keys.digest == self._keys["digest"]
+        keys, about = Keys(keys), self._keys
+        if keys.shape != (self.size, self.width):
+            same = False
+        elif keys.memory and about["memory"]:
+            same = keys.memory == about["memory"]
+        elif keys.is_computed:
+            atol = 1e-3 * np.abs(about["marks"]).max()
+            same = np.allclose(keys.marks(), about["marks"], rtol=0, atol=atol)
+        else:
+            for _ in keys.blocks():
+                pass
+            same = keys.digest == about["digest"]
         if not same:
             raise ValueError(
                 "`index` must be built from the keys of this memory. Received: an "
@@ -253,10 +295,10 @@ class VectorIndex:
                 was.
         """
         new = os.fspath(path) + ".new"
-        about = {name: getattr(self, name) for name in SAVED} | {"keys": self._keys}
+        about = {"format": FORMAT, **{name: getattr(self, name) for name in SAVED}}
         try:
             with zipfile.ZipFile(new, "w") as archive:
-                archive.writestr("about", json.dumps({"format": FORMAT, **about}))
+                archive.writestr("about", json.dumps(about))
                 with archive.open("index", "w", force_zip64=True) as file:
                     writer = faiss().PyCallbackIOWriter(file.write)
                     faiss().write_index(self._index, writer)
@@ -266,8 +308,7 @@ class VectorIndex:
         except RuntimeError as error:  # FAISS drops the error of `file.write`
             raise OSError(f"{new} could not be written: {error}") from error
         finally:
-            with contextlib.suppress(FileNotFoundError):  # it was renamed
-                os.remove(new)
+            pathlib.Path(new).unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], keys: Any) -> Self:
@@ -291,7 +332,6 @@ class VectorIndex:
                     raise ValueError(f"its format is {about['format']!r}")
                 for name in SAVED:
                     setattr(loaded, name, about[name])
-                loaded._keys = about["keys"]
                 if archive.testzip():
                     raise ValueError("it is damaged")
                 with archive.open("index") as file:
@@ -306,10 +346,9 @@ class VectorIndex:
 
 
 class Keys:
-    """Keys that are read in blocks: numbers (N, D), or an object that computes them.
+    """Keys (N, D) in blocks: numbers, or what an object's `keys(start, stop)` computes.
 
-    Such an object has `size` and `keys(start, stop)`. Its method `digest()`, if it has
-    one, tells its keys from all others on every backend.
+    `memory` is the object's `digest()`, if it has one; `digest` is that of the numbers.
     """
 
     digest = memory = None
@@ -334,11 +373,8 @@ class Keys:
             )
 
     def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Yields the number of the first key of each block, and the block in float32.
-
-        Raises:
-            ValueError: if a key is not finite in float32.
-        """
+        """Yields the number of each block's first key, and the block; sets `digest`."""
+        digest = hashlib.sha256(f"{self.shape} ".encode())
         for start in range(0, self.shape[0], BLOCK):
             with np.errstate(over="ignore"):
                 part = self._part(start, start + BLOCK)
@@ -349,28 +385,23 @@ class Keys:
                     f"`keys` must be finite in float32. Received: {len(wrong)} of a "
                     f"block that are not, such as keys[{start + wrong[0]}]"
                 )
+            digest.update(block.data)
             yield start, block
+        self.digest = digest.hexdigest()
 
-    def read(self, sample: int = 0, seed: int = 0) -> np.ndarray:
-        """Computes the digest, and returns a random sample of the keys, in order."""
-        digest = hashlib.sha256(f"{self.shape} ".encode())
-        size, points = self.shape[0], []
-        rows = np.arange(min(size, sample))
-        if sample < size:
-            rows = np.random.default_rng(seed).choice(size, sample, replace=False)
+    def sample(self, count: int, seed: int) -> np.ndarray:
+        """Returns a random sample of at most `count` keys, in order."""
+        rows, parts = np.arange(self.shape[0]), []
+        if count < len(rows):
+            rows = np.random.default_rng(seed).choice(len(rows), count, replace=False)
             rows.sort()
         for start, block in self.blocks():
-            digest.update(block.data)
             first, last = np.searchsorted(rows, [start, start + len(block)])
-            points.append(block[rows[first:last] - start])
-        self.digest = digest.hexdigest()
-        return np.concatenate(points)
+            parts.append(block[rows[first:last] - start])
+        return np.concatenate(parts)
 
     def marks(self) -> list[float]:
-        """Returns the products of up to 64 keys with random signs.
-
-        Keys that a memory computes on another backend differ by rounding.
-        """
+        """Returns the products of up to 64 keys with random signs."""
         size, width = self.shape
         signs = np.random.default_rng(width).choice([-1.0, 1.0], width)
         rows = np.unique(np.linspace(0, size - 1, MARKS).astype(int)).tolist()
@@ -378,8 +409,33 @@ class Keys:
         return [float(key.astype("float64") @ signs) for key in keys]
 
 
+def checked_candidates(
+    index: Any, size: int, words: np.ndarray, query: np.ndarray | None, least: int = 0
+) -> np.ndarray | None:
+    """Calls `index.candidates`, and raises a ValueError if it returns wrong numbers."""
+    numbers = index.candidates(words, query)
+    if numbers is None:
+        return None
+    numbers = np.asarray(numbers)
+    if (
+        numbers.ndim != 1
+        or numbers.dtype.kind not in "iu"
+        or len(numbers) < least
+        or (numbers[1:] <= numbers[:-1]).any()  # differences of unsigned integers wrap
+        or (numbers[:1] < 0).any()
+        or (numbers[-1:] >= size).any()
+    ):
+        count = f", at least {least} of them" if least else ""
+        raise ValueError(
+            "`index.candidates` must return None or integers in ascending order"
+            f"{count}, without duplicates, from 0 to {size - 1}. Received: an array "
+            f"of shape {numbers.shape} and dtype {numbers.dtype}"
+        )
+    return numbers
+
+
 def faiss() -> Any:
-    """Imports FAISS or raises an ImportError with help."""
+    """Imports FAISS, or raises an ImportError that names the extra."""
     try:
         return importlib.import_module("faiss")
     except ImportError as error:

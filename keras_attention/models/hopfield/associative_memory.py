@@ -13,7 +13,7 @@ from keras import ops
 from keras_attention import kernels
 from keras_attention.layers.base.arguments import check_model_keywords, positive
 from keras_attention.layers.base.serialization import arguments_of, export
-from keras_attention.models.base.candidate_index import CandidateIndex
+from keras_attention.models.base.vector_index import CandidateIndex
 from keras_attention.models.hopfield import arguments as check
 from keras_attention.models.hopfield.steps import (
     Equations,

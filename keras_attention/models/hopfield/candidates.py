@@ -15,7 +15,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.models.base.candidate_index import (
+from keras_attention.models.base.vector_index import (
     CandidateIndex,
     checked_candidates,
 )

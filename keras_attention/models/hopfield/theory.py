@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_attention.models.base.candidate_index import CandidateIndex
+from keras_attention.models.base.vector_index import CandidateIndex
 from keras_attention.models.hopfield.candidates import CandidateStep
 from keras_attention.models.hopfield.steps import BLOCK, as_numpy, parts
 from keras_attention.models.hopfield.stored_patterns import StoredPatterns

@@ -1,14 +1,12 @@
 """Memory networks."""
 
-from keras_attention.models.memory_networks.answers import Answers
-from keras_attention.models.memory_networks.cluster_hash import ClusterHash
+from keras_attention.models.memory_networks.hashes import ClusterHash, WordHash
 from keras_attention.models.memory_networks.hop_answers import HopAnswers
 from keras_attention.models.memory_networks.hop_reader import HopReader
 from keras_attention.models.memory_networks.key_value_memnn import KeyValueMemNN
-from keras_attention.models.memory_networks.large_memory import LargeMemory
+from keras_attention.models.memory_networks.large_memory import Answers, LargeMemory
 from keras_attention.models.memory_networks.memn2n import MemN2N
 from keras_attention.models.memory_networks.memnn import MemNN
-from keras_attention.models.memory_networks.word_hash import WordHash
 
 __all__ = [
     "Answers",

@@ -26,9 +26,13 @@ from typing import Any
 import numpy as np
 
 from keras_attention.layers.base.checked import check_ids
-from keras_attention.models.memory_networks.cluster_hash import ClusterHash
-from keras_attention.models.memory_networks.hashes import Hash, checked, progress
-from keras_attention.models.memory_networks.word_hash import WordHash
+from keras_attention.models.memory_networks.hashes import (
+    ClusterHash,
+    Hash,
+    WordHash,
+    checked,
+    progress,
+)
 
 FORMAT = "keras_attention.LargeMemory 3"
 NAME, NEW = "memory.sqlite", "memory.new"
@@ -49,7 +53,8 @@ ADD_FACTS = "REPLACE INTO facts VALUES (?1, ?2, crc(?1, ?2), ?3)"
 ADD_POSTINGS = """
     INSERT INTO postings VALUES (?1, ?2, crc(?1, ?2)) ON CONFLICT DO UPDATE SET
         data = CAST(data || ?2 AS BLOB), crc = crc(?1, CAST(data || ?2 AS BLOB))"""
-LAST = "SELECT id, length(data), width FROM facts ORDER BY id DESC LIMIT 1"
+LAST = """SELECT id * ?2 + length(data) / (width * ?1), width FROM facts
+    ORDER BY id DESC LIMIT 1"""
 COUNTS = """SELECT COUNT(*), TOTAL(length(data) / (width * ?1)) FROM facts
     WHERE length(data) % (width * ?1) = 0"""
 
@@ -77,31 +82,28 @@ class FactFile:
         self._db = sqlite3.connect(
             path, timeout=WAIT, isolation_level=None, check_same_thread=False
         )
-        self._db.create_function("crc", 2, checksum, deterministic=True)
+        self._db.create_function(
+            "crc", 2, lambda n, data: zlib.crc32(data, zlib.crc32(b"%d" % n))
+        )
         self.close = weakref.finalize(self, self._db.close)
 
     def build(
         self, blocks: Iterable[np.ndarray], about: Any = None, index: Hash | None = None
     ) -> None:
         """Writes facts to a new file, which is of no use after an error."""
-        self._db.execute("PRAGMA journal_mode = OFF")
-        self._db.execute(f"PRAGMA cache_size = -{PAGES}")
-        self._db.execute("BEGIN")
-        for table in SCHEMA:
-            self._db.execute(table)
+        pragmas = "PRAGMA journal_mode = OFF", f"PRAGMA cache_size = -{PAGES}"
+        for statement in (*pragmas, "BEGIN", *SCHEMA):
+            self._db.execute(statement)
         self._db.execute("INSERT INTO about VALUES (?)", [json.dumps(about)])
-        for group in grouped(blocks):
-            self._add(group, index)
+        for block in blocks:
+            self._add(block, index)
         self._db.execute("COMMIT")
         self.size, self.width = self._last()
+        if not self.size:
+            raise ValueError("`facts` must hold at least one. Received: none")
 
     def append(self, facts: np.ndarray, index: Hash | None) -> None:
-        """Adds facts after the last one of the file, all of them or none.
-
-        Raises:
-            OSError: if the file cannot be written.
-            ValueError: if another file replaced it since it was opened.
-        """
+        """Adds facts after the last one of the file: all, or none if it fails."""
         with self.locked():
             self._add(facts, index)
             self._db.execute("COMMIT")
@@ -134,8 +136,8 @@ class FactFile:
 
     def _last(self) -> tuple[int, int]:
         """Returns the number of facts in the file, and the words of the longest."""
-        chunk, length, width = self._db.execute(LAST).fetchone() or (0, 0, 0)
-        return chunk * CHUNK + length // (max(width, 1) * self.dtype.itemsize), width
+        row = self._db.execute(LAST, [self.dtype.itemsize, CHUNK]).fetchone()
+        return row or (0, 0)
 
     def _add(self, facts: np.ndarray, index: Hash | None) -> None:
         """Writes facts after the last one of the file, in a transaction."""
@@ -155,8 +157,8 @@ class FactFile:
             self._db.executemany(ADD_POSTINGS, zip(ids[starts].tolist(), data))
 
     def _read(self, chunk: int) -> np.ndarray:
-        row = self._db.execute("SELECT data, width FROM facts WHERE id = ?", [chunk])
-        data, width = row.fetchone()
+        rows = self._db.execute("SELECT data, width FROM facts WHERE id = ?", [chunk])
+        data, width = rows.fetchone()
         return np.frombuffer(data, self.dtype).reshape(-1, width)
 
     def chunk(self, number: int) -> np.ndarray:
@@ -174,11 +176,10 @@ class FactFile:
         facts = np.asarray(facts, "int64")
         words = np.empty((len(facts), self.width), self.dtype)
         chunks, places = facts >> BITS, facts & PLACE
-        starts = np.flatnonzero(np.diff(chunks, prepend=-1))
-        numbers, ends = chunks[starts].tolist(), [*starts[1:].tolist(), len(facts)]
-        for number, start, stop in zip(numbers, starts.tolist(), ends):
+        starts = np.flatnonzero(np.diff(chunks, prepend=-1)).tolist()
+        for start, stop in itertools.pairwise([*starts, len(facts)]):
             here = slice(start, stop)  # "clip": without a copy of the rows
-            self.chunk(number).take(places[here], 0, words[here], "clip")
+            self.chunk(int(chunks[start])).take(places[here], 0, words[here], "clip")
         return words
 
     def facts_of(self, bucket: int, most: float) -> np.ndarray:
@@ -229,15 +230,13 @@ def write(
     blocks: Iterable[np.ndarray],
     index: Hash | None,
 ) -> None:
-    """Writes a memory to a folder, and replaces the one in it at the end.
-
-    Raises:
-        OSError: if the file cannot be written.
-        ValueError: if `path` is a file, or a folder with other files.
-    """
+    """Writes a memory to a folder, and replaces the one in it at the end."""
     folder = pathlib.Path(path)
     is_new = not folder.exists()
-    if not is_new and not (folder.is_dir() and all(map(is_own, folder.iterdir()))):
+    if not is_new and not (
+        folder.is_dir()
+        and all(p.name in FILES and is_file(p) for p in folder.iterdir())
+    ):
         raise ValueError(
             "`path` must be a new folder or the folder of a saved memory, without "
             f"other files. Received: path={os.fspath(path)!r}"
@@ -245,26 +244,20 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     file, new_file = folder / NAME, folder / NEW
     file.touch()
-    old = FactFile(file)
     try:
-        # Nobody appends to the old file, or writes a new one. A journal on the disk
-        # would be taken for one of the new file.
-        with old.locked("MEMORY"):
+        # The old file is locked: nobody appends to it, or writes a new one. A journal
+        # on the disk would be taken for one of the new file.
+        with contextlib.closing(FactFile(file)) as old, old.locked("MEMORY"):
             new_file.unlink(missing_ok=True)
-            new = FactFile(new_file, about["sizes"]["vocabulary_size"])
-            try:
+            size = about["sizes"]["vocabulary_size"]
+            with contextlib.closing(FactFile(new_file, size)) as new:
                 new.build(blocks, about, index)
-            finally:
-                new.close()
-            if not new.size:
-                raise ValueError("`facts` must hold at least one. Received: none")
             os.replace(new_file, file)
             if hasattr(os, "O_DIRECTORY"):  # wait until the disk has the name
                 descriptor = os.open(folder, os.O_DIRECTORY)
                 os.fsync(descriptor)
                 os.close(descriptor)
     finally:
-        old.close()
         new_file.unlink(missing_ok=True)
         if not file.stat().st_size:
             file.unlink()
@@ -275,16 +268,11 @@ def write(
 def opened(
     path: str | os.PathLike[str], verify: bool
 ) -> tuple[FactFile, dict[str, Any], Hash | None]:
-    """Opens the file of a folder; see `FactFile.read`.
-
-    Raises:
-        OSError: if there is no such folder.
-        ValueError: if this is not a saved memory, or it is damaged.
-    """
+    """Opens the file of a folder; see `FactFile.read`."""
     file = pathlib.Path(path) / NAME
     os.stat(path)
     try:
-        if not file.is_file() or file.is_symlink():
+        if not is_file(file):
             raise ValueError(f"it is no folder with a file {NAME}")
         with file.open("rb"):
             facts = FactFile(file)
@@ -293,19 +281,14 @@ def opened(
         raise ValueError(f"{path} is not a saved memory: {error}") from error
 
 
-def is_own(file: pathlib.Path) -> bool:
-    """Whether `write` may replace or delete a file of the folder."""
-    return file.name in FILES and file.is_file() and not file.is_symlink()
+def is_file(path: pathlib.Path) -> bool:
+    """Whether a path is a file, and no link."""
+    return path.is_file() and not path.is_symlink()
 
 
 def narrowest(vocabulary_size: int) -> np.dtype:
     """Returns the smallest unsigned dtype that holds all words."""
     return np.min_scalar_type(vocabulary_size - 1).newbyteorder("<")
-
-
-def checksum(number: int, data: bytes) -> int:
-    """Returns the CRC-32 of the number and the data of a row."""
-    return zlib.crc32(data, zlib.crc32(b"%d" % number))
 
 
 def padded(facts: np.ndarray, width: int) -> np.ndarray:
@@ -316,27 +299,25 @@ def padded(facts: np.ndarray, width: int) -> np.ndarray:
 def blocks_of(
     facts: np.ndarray | Iterable[np.ndarray], vocabulary_size: int, verbose: int = 0
 ) -> Iterator[np.ndarray]:
-    """Yields checked blocks of facts, and shows their number."""
+    """Yields checked facts, `GROUP` or more at a time, and shows their number."""
     parts = [facts] if isinstance(facts, np.ndarray) else facts
     bar = progress(len(facts) if isinstance(facts, np.ndarray) else None, verbose)
-    done = 0
+    done, group = 0, list[np.ndarray]()
     for part in parts:
         for start in range(0, max(len(part), 1), GROUP):
             block = checked(part[start : start + GROUP])
             check_ids("facts", block, vocabulary_size)
-            yield block
             done += len(block)
             bar.update(done)
+            group.append(block)
+            if sum(map(len, group)) >= GROUP:
+                yield joined(group)
+                group = []
+    if group:
+        yield joined(group)
 
 
-def grouped(blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-    """Joins blocks of facts, of several lengths, to fewer ones."""
-    parts: list[np.ndarray] = []
-    for block in itertools.chain(blocks, [None]):
-        if block is not None:
-            parts.append(block)
-        count = sum(map(len, parts))
-        if count >= GROUP or (count and block is None):
-            width = max(part.shape[1] for part in parts)
-            yield np.concatenate([padded(part, width) for part in parts])
-            parts = []
+def joined(blocks: list[np.ndarray]) -> np.ndarray:
+    """Joins facts of several lengths."""
+    width = max(block.shape[1] for block in blocks)
+    return np.concatenate([padded(block, width) for block in blocks])

@@ -1,4 +1,4 @@
-"""What hashes have in common: the facts of each bucket of words.
+"""Hashes: inverted indexes from buckets of words to facts.
 
 A fact is in the buckets of its words. It is a candidate for a text with a word in one
 of these buckets.
@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 import keras
 import numpy as np
 
-from keras_attention.ops.hashing import rarest, united
+from keras_attention.layers.base.arguments import positive
+from keras_attention.ops.hashing import k_means, rarest, telling_words, united
 
 BLOCK = 2**17  # facts indexed at a time
 
@@ -93,9 +94,9 @@ class Hash(abc.ABC):
             bar.update(start + len(block))
 
     def pairs(self, facts: np.ndarray, first: int) -> np.ndarray:
-        """Returns the pairs of facts (n, L), from number `first` on, and buckets.
+        """Returns bucket · 2³² + number of the fact, int64 in ascending order.
 
-        They are int64, ascending: bucket · 2³² + number of the fact.
+        `first` is the number of the first of the facts (n, L).
         """
         if first + len(facts) > 2**32:
             raise ValueError(
@@ -118,12 +119,135 @@ class Hash(abc.ABC):
     def restored(cls, lists: Any, options: dict[str, Any]) -> Hash:
         """Makes a hash of lists and `options`."""
         restored = cls.__new__(cls)
+        restored.lists = lists
         for name in cls.saved:
             value = options[name]
             value = np.array(value) if isinstance(value, list) else value
             setattr(restored, name, value)
-        restored.lists = lists
         return restored
+
+
+class WordHash(Hash):
+    """Selects the facts that share a word with the text.
+
+    Words in more than `max_share` of all facts, such as "the", would select nearly all
+    facts and are ignored. If no other word of a text occurs in a fact, every fact is a
+    candidate. The index lists the facts of all words, so `append` may change which
+    words are ignored: it gives the same index as a new hash of all facts.
+
+    With a `budget`, the selection is a heuristic. It takes the facts of the rarest
+    words, as long as the budget holds all facts of a word. Of the more frequent words,
+    it takes the facts with two of them, and then the newest. See
+    `ops.hashing.rarest`.
+
+    Args:
+        facts: integers (N, L), 0 is padding.
+        max_share: words in more than this fraction of the facts are ignored.
+        budget: the largest number of candidates; None for all that share a word.
+        verbose: 1 shows a progress bar while the index is built.
+
+    Raises:
+        ValueError: if the facts are not integers (N, L), `max_share` is not above 0, or
+            `budget` is below 1.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.models import WordHash
+    >>> index = WordHash(np.array([[3, 1], [4, 1], [3, 2], [5, 2]]), max_share=0.5)
+    >>> index.candidates(np.array([4, 3])).tolist()
+    [0, 1, 2]
+
+    Reference:
+        Weston, Chopra & Bordes, "Memory networks" (2014), section 3.3.
+    """
+
+    saved = ("max_share", "budget")
+
+    def __init__(
+        self,
+        facts: np.ndarray,
+        max_share: float = 0.01,
+        budget: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        if not max_share > 0:
+            raise ValueError(
+                f"`max_share` must be above 0. Received: max_share={max_share}"
+            )
+        self.max_share = max_share
+        self.budget = None if budget is None else positive("budget", budget)
+        super().__init__(facts, verbose)
+
+    def buckets_of(self, words: np.ndarray) -> np.ndarray:
+        return np.where(words > 0, words, -1)
+
+
+class ClusterHash(Hash):
+    """Selects the facts with a word that is similar to a word of the text.
+
+    The word vectors are clustered by k-means, and each cluster is a bucket. Unlike
+    `WordHash`, this hash also selects facts that use other words with the same meaning.
+    The clusters do not change in `append`; words that had no cluster are ignored.
+
+    Args:
+        facts: integers (N, L), 0 is padding.
+        vectors: word vectors (V, D), such as `MemNN.word_vectors()`.
+        clusters: the number of clusters; at most one per word that is not ignored.
+        max_share: words in more than this fraction of the facts are ignored.
+        seed: the random seed of the initial clusters.
+        verbose: 1 shows a progress bar while the index is built.
+
+    Raises:
+        ValueError: if the shapes do not fit, `clusters` is below 1, or `max_share` is
+            not above 0.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.models import ClusterHash
+    >>> vectors = np.array([[0.0], [9.0], [9.1], [1.0], [1.1], [5.0]])
+    >>> facts = np.array([[3, 1], [4, 2], [5, 1]])
+    >>> index = ClusterHash(facts, vectors, clusters=3, max_share=0.5)
+    >>> index.candidates(np.array([3])).tolist()
+    [0, 1]
+
+    Reference:
+        Weston, Chopra & Bordes, "Memory networks" (2014), section 3.3.
+    """
+
+    saved = ("clusters",)
+
+    def __init__(
+        self,
+        facts: np.ndarray,
+        vectors: np.ndarray,
+        clusters: int = 100,
+        max_share: float = 0.01,
+        seed: int = 0,
+        verbose: int = 0,
+    ) -> None:
+        facts, vectors = checked(facts), np.asarray(vectors, "float64")
+        if vectors.ndim != 2 or len(vectors) <= facts.max(initial=0):
+            raise ValueError(
+                "`vectors` must have shape (words, width), with a row for each word "
+                f"of `facts`. Received: vectors.shape={vectors.shape}, "
+                f"facts.max()={facts.max(initial=0)}"
+            )
+        if clusters < 1:
+            raise ValueError(
+                f"`clusters` must be at least 1. Received: clusters={clusters}"
+            )
+        words = telling_words(facts, max_share)
+        self.clusters = np.full(len(vectors), -1)  # of each word; −1 for none
+        if len(words):
+            count = min(clusters, len(words))
+            self.clusters[words] = k_means(vectors[words], count, seed)
+        super().__init__(facts, verbose)
+
+    def buckets_of(self, words: np.ndarray) -> np.ndarray:
+        known = (words > 0) & (words < len(self.clusters))
+        return np.where(known, self.clusters[np.where(known, words, 0)], -1)
 
 
 def progress(target: int | None, verbose: int) -> Any:

@@ -15,7 +15,7 @@ from keras_attention.models.memory_networks.fact_index import FactIndex, Memorie
 from keras_attention.models.memory_networks.hop_answers import HopAnswers
 from keras_attention.models.memory_networks.hop_graph import LENGTH, hop_graph
 from keras_attention.models.memory_networks.key_value_memnn import KeyValueMemNN
-from keras_attention.models.memory_networks.sentence_keys import to_numpy
+from keras_attention.models.memory_networks.large_memory import to_numpy
 
 BATCH = 64  # questions per call of the graph
 CHUNK = 1024  # questions whose memories exist at the same time

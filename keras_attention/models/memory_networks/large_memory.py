@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
-from typing import Any, Self
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from keras import ops
 
+from keras_attention import kernels
 from keras_attention.layers.base.checked import check_ids
-from keras_attention.models.base.candidate_index import (
+from keras_attention.layers.memory_networks.fact_finder import FactFinder
+from keras_attention.layers.memory_networks.sentence_encoder import SentenceEncoder
+from keras_attention.layers.memory_networks.sentence_features import SentenceFeatures
+from keras_attention.layers.memory_networks.word_responder import WordResponder
+from keras_attention.models.base.vector_index import (
     CandidateIndex,
+    VectorIndex,
     checked_candidates,
 )
-from keras_attention.models.base.vector_index import VectorIndex
-from keras_attention.models.memory_networks.answers import Answers
 from keras_attention.models.memory_networks.fact_file import (
     CHUNK,
     FORMAT,
@@ -29,13 +34,30 @@ from keras_attention.models.memory_networks.fact_file import (
     opened,
     write,
 )
-from keras_attention.models.memory_networks.hashes import Hash, checked
-from keras_attention.models.memory_networks.one_pass import last_of_one_pass
-from keras_attention.models.memory_networks.sentence_keys import SentenceKeys, to_numpy
-from keras_attention.models.memory_networks.word_hash import WordHash
+from keras_attention.models.memory_networks.hashes import Hash, WordHash, checked
 
 # The model's sizes that determine the features of a fact and their embeddings.
 SIZES = ("vocabulary_size", "ngrams", "buckets", "embedding_dim", "nonlinear")
+# Arguments under which the features of a fact depend on its words alone.
+ARGUMENTS = {
+    *(*SIZES, "supports", "time", "adaptive", "hop_versions"),
+    *("dtype", "name", "trainable"),
+}
+BLOCK = 2**14  # sentences embedded at a time
+
+
+class Answers(NamedTuple):
+    """The answers of a `LargeMemory`.
+
+    Attributes:
+        words: int64 (B,), the predicted words.
+        facts: int64 (B, K), the retrieved facts; −1 after the last fact.
+        scored: int64 (B,), the number of facts scored in all hops.
+    """
+
+    words: np.ndarray
+    facts: np.ndarray
+    scored: np.ndarray
 
 
 class LargeMemory:
@@ -81,13 +103,8 @@ class LargeMemory:
     def __init__(
         self, model: Any, facts: np.ndarray, index: CandidateIndex | None = None
     ) -> None:
-        facts = checked(facts)
-        if not len(facts):
-            raise ValueError("`facts` must hold at least one. Received: none")
-        check_ids("facts", facts, model.vocabulary_size)
-        check_size(index, len(facts))
         file = FactFile(":memory:", model.vocabulary_size)
-        file.build(blocks_of(facts, model.vocabulary_size))
+        file.build(blocks_of(checked(facts), model.vocabulary_size))
         self._set(model, SentenceKeys(model), file, None)
         self.index = index
 
@@ -280,8 +297,7 @@ class LargeMemory:
         if self._digest is None:
             digest = hashlib.sha256(f"{self._sentences.fingerprint} ".encode())
             for start in range(0, self.size, CHUNK):
-                block = np.arange(start, min(start + CHUNK, self.size))
-                digest.update(self.sentences(block).tobytes())
+                digest.update(self._words(start).tobytes())
             self._digest = digest.hexdigest()
         return self._digest
 
@@ -335,13 +351,18 @@ class LargeMemory:
         if self.index is not None:
             text = np.concatenate([words, *self.sentences(before)])
             slots = checked_candidates(self.index, self.size, text, query)
-        similar = self._sentences.similarity(
-            query, self.size if slots is None else len(slots)
-        )
+        number = self.size if slots is None else len(slots)
+        similar = self._sentences.similarity(query, number)
         # A fact's number stands for its time: only the order of times counts.
         x = before[-1] if len(before) else self.size
         best, count = None, 0
-        for numbers, block in self._newest_first(slots):
+        for start in reversed(range(0, number, CHUNK)):  # from the newest block
+            if slots is None:
+                block = self._words(start)
+                numbers = np.arange(start, start + len(block))
+            else:
+                numbers = slots[start : start + CHUNK]
+                block = self.sentences(numbers)  # (n, L)
             if not block[:, 0].all():  # empty facts are no candidates
                 filled = block.any(1)
                 numbers, block = numbers[filled], block[filled]
@@ -355,20 +376,6 @@ class LargeMemory:
             best = last_of_one_pass(np.array([-1]), nothing, weights, x, best)
         return (-1 if best is None else best[0]), count
 
-    def _newest_first(
-        self, slots: np.ndarray | None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields blocks of fact numbers (n,) and words (n, L); None is all facts."""
-        for start in reversed(
-            range(0, self.size if slots is None else len(slots), CHUNK)
-        ):
-            if slots is None:
-                words = self._words(start)
-                yield np.arange(start, start + len(words)), words
-            else:
-                numbers = slots[start : start + CHUNK]
-                yield numbers, self.sentences(numbers)
-
     def _words(self, start: int) -> np.ndarray:
         """Returns the words of the chunk of facts that starts at `start`."""
         return self._file.chunk(start // CHUNK)[: self.size - start]
@@ -377,6 +384,73 @@ class LargeMemory:
         """Returns the features (B, ·) of the facts `slots` (B,); zeros for −1."""
         words = self.sentences(np.maximum(slots, 0))
         return self._sentences.features(np.where(slots[:, None] >= 0, words, 0))
+
+
+class SentenceKeys:
+    """Embeds sentences as a `MemNN` does, as sums over the rows of their features."""
+
+    def __init__(self, model: Any) -> None:
+        check_features(model)
+        self._model, self._layer = model, model.get_layer("I")
+        self._finder = finder = model.get_layer("O")
+        parts = [part for part in (finder.candidate, finder.map) if part is not None]
+        self._weights = [weight for part in parts for weight in part.weights]
+        self._may_differ = kernels.changes(self._weights)
+        table = finder.candidate(np.arange(finder.features)[:, None])
+        self._rows = to_numpy(table).astype("float32", copy=False)  # (F, D)
+        self.fingerprint = self._digest()
+
+    def _digest(self) -> str:
+        """Returns a digest of the weights that embed facts, equal on all backends."""
+        digest = hashlib.sha256()
+        for weight in self._weights:
+            array = np.ascontiguousarray(to_numpy(weight.value))
+            digest.update(f"{array.dtype} {array.shape} ".encode() + array.tobytes())
+        return digest.hexdigest()
+
+    def check(self) -> None:
+        """Raises a ValueError if the weights that embed facts have changed."""
+        if not self._may_differ():  # as far as the backend's tensors tell
+            return
+        may_differ = kernels.changes(self._weights)
+        if self._digest() != self.fingerprint:
+            raise ValueError(
+                "`model` was trained since the memory was made: `model.remember` makes "
+                f"the memory anew. Received: model={self._model!r}"
+            )
+        self._may_differ = may_differ
+
+    def features(self, words: np.ndarray) -> np.ndarray:
+        """Returns the features (n, ·) of sentences (n, L)."""
+        if self._layer.ngrams == 1:
+            return words
+        return padded_call(self._layer, words.astype("int32"))
+
+    def embed(self, words: np.ndarray) -> np.ndarray:
+        """Returns the embeddings of sentences (n, L), float32 (n, D)."""
+        keys = np.zeros((len(words), self._rows.shape[1]), "float32")
+        for start in range(0, len(words), BLOCK):
+            here = slice(start, start + BLOCK)
+            keys[here] = self._map(summed(self._rows, self.features(words[here])))
+        return keys
+
+    def nothing(self) -> np.ndarray:
+        """Returns the embedding of m_∅, float32 (D,)."""
+        return self._map(self._rows[self._layer.size][None])[0]
+
+    def similarity(
+        self, query: np.ndarray, number: int
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """Returns a function of words that computes s_O(x, mᵢ) for `number` facts."""
+        if self._finder.map is None and len(self._rows) <= 64 * number:
+            scores = self._rows @ query  # (F,): each feature adds a number of its own
+            return lambda words: summed(scores, self.features(words))
+        return lambda words: self.embed(words) @ query
+
+    def _map(self, sums: np.ndarray) -> np.ndarray:
+        if self._finder.map is None:
+            return sums
+        return padded_call(self._finder.embed, sums).astype("float32", copy=False)
 
 
 def about(model: Any, sentences: SentenceKeys, index: Hash | None) -> dict[str, Any]:
@@ -397,3 +471,76 @@ def check_size(index: CandidateIndex | None, size: int) -> None:
             "`index` must be an index of the same facts. Received: "
             f"index.size={index.size}, len(facts)={size}"
         )
+
+
+def check_features(model: Any) -> None:
+    """Raises a ValueError if the features of a fact depend on more than its words."""
+    layers = [model.get_layer(name) for name in "IOR"]
+    types = SentenceFeatures, FactFinder, WordResponder
+    others = {
+        name: value
+        for name, value in model.get_config().items()
+        if name not in ARGUMENTS and value
+    }
+    if others or any(type(layer) is not t for layer, t in zip(layers, types)):
+        raise ValueError(
+            "`model` must be a MemNN with features of words and n-grams only: a large "
+            "memory stores nothing else. Received: model with "
+            + (", ".join(f"{n}={v!r}" for n, v in others.items()) or repr(layers))
+        )
+    encoder = layers[1].candidate
+    if type(encoder) is not SentenceEncoder or encoder.encoding != "bag":
+        raise ValueError(
+            "`model` must embed a fact as a sum over its features. "
+            f"Received: candidate={encoder!r}"
+        )
+
+
+def last_of_one_pass(
+    times: np.ndarray,
+    similar: np.ndarray,
+    weights: np.ndarray,
+    x: int,
+    best: tuple[int, np.float32] | None,
+) -> tuple[int, np.float32] | None:
+    """Computes `ops.ranking.one_pass` for one row, for one block after the other.
+
+    The times (n,) are ascending, and below those of earlier blocks; `similar` (n,) is
+    s_O(x, mᵢ); `best` is the time and the similarity of the best memory so far.
+    """
+    left = len(times)
+    if best is None:
+        if not left:
+            return None
+        left -= 1
+        best = times[left], similar[left]
+    older = weights[0] * (x < times)
+    while left:  # from the newest to the oldest
+        bonus = weights[1] * (x < best[0]) + weights[2]
+        ahead = similar[:left] - best[1] + (older[:left] + bonus) > 0
+        if not ahead.any():
+            break
+        left = int(left - 1 - ahead[::-1].argmax())
+        best = times[left], similar[left]
+    return int(best[0]), best[1]
+
+
+def summed(rows: np.ndarray, features: np.ndarray) -> np.ndarray:
+    """Sums rows (F, ...) over the features (n, ·): (n, ...)."""
+    total = np.zeros((len(features), *rows.shape[1:]), "float32")
+    for column in features.T:
+        total += rows[column]
+    return total
+
+
+def padded_call(function: Callable[[Any], Any], rows: np.ndarray) -> np.ndarray:
+    """Calls a function of the backend, which compiles it for few numbers of rows."""
+    size = 2 ** max(len(rows) - 1, 15).bit_length()
+    padding = ((0, size - len(rows)), *((0, 0) for _ in rows.shape[1:]))
+    return to_numpy(function(np.pad(rows, padding)))[: len(rows)]
+
+
+def to_numpy(tensor: Any) -> np.ndarray:
+    """Converts a tensor to NumPy; half precision becomes float32."""
+    array = ops.convert_to_numpy(tensor)
+    return array.astype("float32") if array.dtype.itemsize == 2 else array

@@ -15,9 +15,9 @@ from keras_attention.layers.memory_networks.memory_writer import MemoryWriter
 from keras_attention.layers.memory_networks.sentence_features import SentenceFeatures
 from keras_attention.layers.memory_networks.word_contexts import WordContexts
 from keras_attention.layers.memory_networks.word_responder import WordResponder
-from keras_attention.models.base.candidate_index import CandidateIndex
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.strings import AnswersQuestions
+from keras_attention.models.base.vector_index import CandidateIndex
 from keras_attention.models.memory_networks.large_memory import LargeMemory
 
 Tensor = Any

@@ -11,8 +11,10 @@ from large_memories import files_of, strong_network
 from keras_attention.models import ClusterHash, LargeMemory, MemNN, WordHash
 from keras_attention.models.memory_networks import fact_file, large_memory
 from keras_attention.models.memory_networks.hashes import Lists
-from keras_attention.models.memory_networks.one_pass import last_of_one_pass
-from keras_attention.models.memory_networks.sentence_keys import SentenceKeys
+from keras_attention.models.memory_networks.large_memory import (
+    SentenceKeys,
+    last_of_one_pass,
+)
 
 N, L, WORDS = 211, 5, 61
 resource = pytest.importorskip("resource", reason="limits of a process")
