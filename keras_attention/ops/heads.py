@@ -37,6 +37,7 @@ def attend_heads(
     scale: float | None = None,
     normalizer: str | Callable = "softmax",
     bias: Tensor | None = None,
+    *,
     dropout: float = 0.0,
     seed: Any = None,
     dropout_mask: Tensor | None = None,
@@ -79,7 +80,8 @@ def attend_heads(
         to no key.
 
     Raises:
-        ValueError: as :func:`dot_product_attention` does.
+        ValueError: as :func:`dot_product_attention` does, or for a sink with another
+            normalizer than softmax.
 
     Example:
 
@@ -101,6 +103,11 @@ def attend_heads(
     bias = full_bias(bias, query, key)
     if isinstance(normalizer, str):
         normalizers.get(normalizer)
+    if sink is not None and normalizer != "softmax":
+        raise ValueError(
+            '`sink` needs normalizer="softmax", in which it takes part. Received: '
+            f"normalizer={normalizer!r}"
+        )
     return attend_projected(
         query,
         key,

@@ -211,3 +211,9 @@ def test_tensors_that_do_not_fit():
         attend(x, x, x, mask=np.ones((3, 3), "int32"))
     with pytest.raises(ValueError, match=r"`mask` must be boolean.*dtype=float32"):
         dot_product_attention(x, x, x, np.ones((2, 1, 3, 3), "float32"))
+
+
+def test_a_sink_needs_the_softmax():
+    x = tensor(references.normal(2, 3, 4, 5))
+    with pytest.raises(ValueError, match='`sink` needs normalizer="softmax"'):
+        attend_heads(x, x, x, normalizer="sparsemax", sink=keras.ops.zeros(4))

@@ -223,6 +223,7 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
             query_key_normalization, attention_sinks, soft_cap, self.normalizer
         )
         self._query_norm = self._key_norm = self._gate_dense = None
+        self._projections = projections.Projections(self)
         self._sinks: Any = None  # the sink score of each head, (H,)
 
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
@@ -253,11 +254,6 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
         self._build_attention(len(query) + 1)
         common = self._get_common_kwargs_for_sublayer()
         return self._make_output_dense(query, common, "attention_output")
-
-    def _post_build(self) -> None:
-        # After the `build` of a subclass, too, which may set other projections.
-        self._projections = projections.Projections(self)
-        super()._post_build()
 
     def call(
         self,

@@ -41,36 +41,33 @@ NORMS: dict[Any, Any] = {
 class Projections:
     """Projects inputs to heads, and heads to the output.
 
-    A plain object. The layer that holds it also has each part as an attribute, with the
-    name of the part in Keras' layer: Keras tracks and saves these attributes.
+    A plain object. Its parts are attributes of the layer, with their names in Keras'
+    layer: Keras tracks and saves them. They are read at each call, since users replace
+    them, for example to adapt a trained layer.
     """
 
     def __init__(self, layer: Any) -> None:
-        names = "query_dense", "key_dense", "value_dense", "output_dense"
-        parts = (getattr(layer, f"_{name}", None) for name in names)
-        self.query, self.key, self.value, self.last = parts
-        self.query_norm, self.key_norm = layer._query_norm, layer._key_norm
-        self.gate = layer._gate_dense
+        self.layer = layer
 
     def queries(self, query: Tensor) -> Tensor:
         """Returns the queries of the heads, (B, ..., H, E)."""
-        q = kernels.dense(self.query, query)
-        return q if self.query_norm is None else kernels.normalize(self.query_norm, q)
+        q, norm = kernels.dense(self.layer._query_dense, query), self.layer._query_norm
+        return q if norm is None else kernels.normalize(norm, q)
 
     def keys(self, key: Tensor) -> Tensor:
         """Returns the keys of the heads, (B, ..., G, E)."""
-        k = kernels.dense(self.key, key)
-        return k if self.key_norm is None else kernels.normalize(self.key_norm, k)
+        k, norm = kernels.dense(self.layer._key_dense, key), self.layer._key_norm
+        return k if norm is None else kernels.normalize(norm, k)
 
     def values(self, value: Tensor) -> Tensor:
         """Returns the values of the heads, (B, ..., G, V)."""
-        return kernels.dense(self.value, value)
+        return kernels.dense(self.layer._value_dense, value)
 
     def output(self, heads: Tensor, query: Tensor) -> Tensor:
         """Applies the gate and the last projection to the heads (B, ..., H, V)."""
-        if self.gate is not None:
-            heads = heads * self.gate(query)
-        return kernels.dense(self.last, heads)
+        if self.layer._gate_dense is not None:
+            heads = heads * self.layer._gate_dense(query)
+        return kernels.dense(self.layer._output_dense, heads)
 
     def finish(
         self,

@@ -366,3 +366,21 @@ def test_int8_in_a_model(tmp_path):
         model = keras.saving.load_model(tmp_path / name)
         close(model(x), found, 1e-6)
     assert layer.dtype_policy.name == "float32"
+
+
+@pytest.mark.parametrize("cls", [layers.MultiHeadAttention, layers.Hopfield])
+def test_a_projection_that_a_user_replaces_is_used(cls):
+    class Adapted(keras.layers.Layer):
+        def __init__(self, dense):
+            super().__init__()
+            self.dense = dense
+
+        def call(self, x):
+            return self.dense(x) + 1.0
+
+    layer, x = cls(2, 4), np.ones((2, 5, 8), "float32")
+    before = keras.ops.convert_to_numpy(layer(x, x))
+    layer._tracker.unlock()  # as guides of Keras do
+    layer._value_dense = Adapted(layer._value_dense)
+    layer._tracker.lock()
+    assert np.abs(keras.ops.convert_to_numpy(layer(x, x)) - before).max() > 1e-3
