@@ -18,6 +18,7 @@ import json
 import os
 import pathlib
 import sqlite3
+import urllib.parse
 import weakref
 import zlib
 from collections.abc import Iterable, Iterator
@@ -45,7 +46,7 @@ CACHE = 2**29  # words of facts in memory
 PAGES = 2**17  # KiB of the file in memory while it is built
 WAIT = 60  # seconds for another process that writes
 SCHEMA = [
-    "CREATE TABLE about (text TEXT)",
+    "CREATE TABLE about (text TEXT, crc INTEGER)",
     "CREATE TABLE facts (id INTEGER PRIMARY KEY, data BLOB, crc INTEGER, width)",
     "CREATE TABLE postings (id INTEGER PRIMARY KEY, data BLOB, crc INTEGER)",
 ]
@@ -70,17 +71,28 @@ class FactFile:
     Args:
         path: the file; ":memory:" for a database in memory.
         vocabulary_size: the number of words, which determines their dtype.
+        create: whether to create the file.
     """
 
-    def __init__(self, path: Any, vocabulary_size: int = 1) -> None:
-        self.path, self.dtype = os.fspath(path), narrowest(vocabulary_size)
+    def __init__(
+        self, path: Any, vocabulary_size: int = 1, create: bool = False
+    ) -> None:
+        in_memory = path == ":memory:"
+        self.path = path if in_memory else os.path.abspath(path)
+        self.dtype = narrowest(vocabulary_size)
         self.size, self.width = 0, 0
         self._chunks: dict[int, np.ndarray] = {}
         self._counts: dict[int, float] = {}
         # Before the file is opened: see `locked`.
-        self._status = os.stat(path) if os.path.exists(path) else None
+        self._status = None if create or in_memory else os.stat(path)
+        # Not by another descriptor: closing it would drop the locks of this process.
+        mode = "memory" if in_memory else "rwc" if create else "rw"
         self._db = sqlite3.connect(
-            path, timeout=WAIT, isolation_level=None, check_same_thread=False
+            f"file:{urllib.parse.quote(self.path)}?mode={mode}",
+            timeout=WAIT,
+            isolation_level=None,
+            check_same_thread=False,
+            uri=True,
         )
         self._db.create_function(
             "crc", 2, lambda n, data: zlib.crc32(data, zlib.crc32(b"%d" % n))
@@ -94,7 +106,9 @@ class FactFile:
         pragmas = "PRAGMA journal_mode = OFF", f"PRAGMA cache_size = -{PAGES}"
         for statement in (*pragmas, "BEGIN", *SCHEMA):
             self._db.execute(statement)
-        self._db.execute("INSERT INTO about VALUES (?)", [json.dumps(about)])
+        text = json.dumps(about)
+        crc = zlib.crc32(text.encode())
+        self._db.execute("INSERT INTO about VALUES (?, ?)", [text, crc])
         for block in blocks:
             self._add(block, index)
         self._db.execute("COMMIT")
@@ -121,18 +135,26 @@ class FactFile:
             self._db.execute(f"PRAGMA journal_mode = {journal}")
             self._db.execute("BEGIN IMMEDIATE")
             try:
-                status = self._status
-                if status and not os.path.samestat(os.stat(self.path), status):
-                    raise ValueError(
-                        f"The memory in {os.path.dirname(self.path)} was changed since "
-                        "it was opened: load it again."
-                    )
+                self.check_file()
                 yield
             finally:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
         except sqlite3.DatabaseError as error:
             raise OSError(f"{self.path} could not be written: {error}") from error
+
+    def check_file(self) -> None:
+        """Raises a ValueError if another memory has replaced the file.
+
+        SQLite looks for a journal by the file's name, so a connection to the old file
+        would take the journal of the new one for its own.
+        """
+        status = self._status
+        if status and not os.path.samestat(os.stat(self.path), status):
+            raise ValueError(
+                f"The memory in {os.path.dirname(self.path)} was changed since it was "
+                "opened: load it again."
+            )
 
     def _last(self) -> tuple[int, int]:
         """Returns the number of facts in the file, and the words of the longest."""
@@ -157,6 +179,7 @@ class FactFile:
             self._db.executemany(ADD_POSTINGS, zip(ids[starts].tolist(), data))
 
     def _read(self, chunk: int) -> np.ndarray:
+        self.check_file()
         rows = self._db.execute("SELECT data, width FROM facts WHERE id = ?", [chunk])
         data, width = rows.fetchone()
         return np.frombuffer(data, self.dtype).reshape(-1, width)
@@ -184,6 +207,7 @@ class FactFile:
 
     def facts_of(self, bucket: int, most: float) -> np.ndarray:
         """Returns the facts of a bucket, ascending; none for more than `most`."""
+        self.check_file()
         where = "FROM postings WHERE id BETWEEN ? AND ? ORDER BY id"
         first = bucket << 32 - BITS
         span = first, first | self.size - 1 >> BITS
@@ -205,12 +229,17 @@ class FactFile:
         tables = [sql for (sql,) in self._db.execute("SELECT sql FROM sqlite_master")]
         if tables != SCHEMA:
             raise ValueError("it has other tables")
-        about = json.loads(self._db.execute("SELECT text FROM about").fetchone()[0])
+        text, crc = self._db.execute("SELECT text, crc FROM about").fetchone()
+        if zlib.crc32(text.encode()) != crc:
+            raise ValueError("its table `about` has another checksum: it is damaged")
+        about = json.loads(text)
         if about["format"] != FORMAT:
             raise ValueError(f"its format is {about['format']!r}")
         self.dtype = narrowest(about["sizes"]["vocabulary_size"])
+        self._db.execute("BEGIN")  # another process may append between both
         self.size, self.width = self._last()
         counts = self._db.execute(COUNTS, [self.dtype.itemsize]).fetchone()
+        self._db.execute("COMMIT")
         if not self.size or counts != ((self.size - 1 >> BITS) + 1, self.size):
             raise ValueError("it holds no fact, or is damaged: it lacks facts")
         for name in ("facts", "postings") if verify else ():
@@ -243,14 +272,15 @@ def write(
         )
     folder.mkdir(parents=True, exist_ok=True)
     file, new_file = folder / NAME, folder / NEW
-    file.touch()
+    if not file.exists():
+        file.touch()
     try:
         # The old file is locked: nobody appends to it, or writes a new one. A journal
         # on the disk would be taken for one of the new file.
         with contextlib.closing(FactFile(file)) as old, old.locked("MEMORY"):
             new_file.unlink(missing_ok=True)
             size = about["sizes"]["vocabulary_size"]
-            with contextlib.closing(FactFile(new_file, size)) as new:
+            with contextlib.closing(FactFile(new_file, size, True)) as new:
                 new.build(blocks, about, index)
             os.replace(new_file, file)
             if hasattr(os, "O_DIRECTORY"):  # wait until the disk has the name
@@ -274,8 +304,7 @@ def opened(
     try:
         if not is_file(file):
             raise ValueError(f"it is no folder with a file {NAME}")
-        with file.open("rb"):
-            facts = FactFile(file)
+        facts = FactFile(file)
         return facts, *facts.read(verify)
     except (KeyError, TypeError, ValueError, sqlite3.Error) as error:
         raise ValueError(f"{path} is not a saved memory: {error}") from error

@@ -1,7 +1,7 @@
 """A memory of very many facts, queried by a trained `MemNN`.
 
-Shapes: B questions, N facts, L words, D width, K hops; "·" denotes the features of a
-sentence.
+Shapes: B questions, N facts, n some of them, L words, D width, K hops; "·" denotes the
+features of a sentence.
 """
 
 from __future__ import annotations
@@ -277,8 +277,18 @@ class LargeMemory:
         return memory
 
     def sentences(self, facts: np.ndarray) -> np.ndarray:
-        """Returns the words of the facts `facts` (n,), integers (n, L)."""
-        return self._file.rows(facts)
+        """Returns the words of the facts `facts` (n,), integers (n, L).
+
+        Raises:
+            IndexError: for a number that is not from −N to N − 1; −1 is the last fact.
+        """
+        facts, size = np.asarray(facts, "int64"), self.size
+        if facts.size and not -size <= facts.min() <= facts.max() < size:
+            raise IndexError(
+                f"`facts` must be from {-size} to {size - 1}. Received: facts from "
+                f"{facts.min()} to {facts.max()}"
+            )
+        return self._file.rows(np.where(facts < 0, facts + size, facts))
 
     def keys(self, start: int, stop: int) -> np.ndarray:
         """Returns the embeddings of the facts from `start` to `stop`, float32 (n, D).

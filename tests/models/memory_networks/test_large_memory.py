@@ -1,6 +1,7 @@
 """A large memory on the disk: saved, opened, built, appended, damaged, interrupted."""
 
 import sqlite3
+from zlib import crc32
 
 import keras
 import large_memories
@@ -122,7 +123,6 @@ def test_a_memory_that_was_saved_answers_the_same(facts, tmp_path, kind, argumen
     memory.save(tmp_path / "memory")  # in place of the other
     opened = LargeMemory.load(tmp_path / "memory", model, verify=False)
     same_answers(opened, memory)
-    same_answers(again, memory)  # it has the old file still
     with pytest.raises(ValueError, match="was changed since it was opened: load it"):
         again.append(facts[:5])
     same_answers(LargeMemory.load(tmp_path / "memory", model), memory)
@@ -338,7 +338,17 @@ def changed(statement):
 
 
 def about(old, new):
-    return changed(f"UPDATE about SET text = replace(text, '{old}', '{new}')")
+    """Changes the text about a memory, with its checksum."""
+
+    def spoil(path):
+        db = sqlite3.connect(path / "memory.sqlite")
+        (text,) = db.execute("SELECT text FROM about").fetchone()
+        text = text.replace(old, new) if old else new
+        db.execute("UPDATE about SET text = ?, crc = ?", [text, crc32(text.encode())])
+        db.commit()
+        db.close()
+
+    return spoil
 
 
 def file_of(change):
@@ -373,7 +383,11 @@ def outside(path):
         (changed("DROP TABLE postings"), "it has other tables"),
         (changed("CREATE VIEW v AS SELECT 1"), "it has other tables"),
         (changed("DELETE FROM about"), "NoneType"),
-        (changed("UPDATE about SET text = 'facts'"), "Expecting value"),
+        (about("", "facts"), "Expecting value"),
+        (
+            changed("UPDATE about SET text = replace(text, '0.15', '0.0')"),
+            "`about` has",
+        ),
         (about("LargeMemory 3", "LargeMemory 9"), "its format is 'keras_attention.Lar"),
         (about("WordHash", "OtherHash"), "OtherHash"),
         (about("max_share", "share"), "max_share"),
@@ -441,3 +455,24 @@ def test_wrong_facts_of_a_stream(facts, tmp_path, build, message):
     assert not (tmp_path / "m").exists()
     with pytest.raises(ValueError, match="`max_share` must be above 0"):
         LargeMemory.build(tmp_path / "m", strong(), facts, max_share=0, verbose=0)
+
+
+def test_facts_out_of_range(facts, tmp_path):
+    memory = strong().remember(facts)
+    last = len(facts) - 1
+    for numbers in ([last + 1], [-len(facts) - 1], [70_000]):
+        with pytest.raises(IndexError, match="`facts` must be from"):
+            memory.sentences(numbers)
+    with pytest.raises(IndexError, match="`facts` must be from"):
+        memory.keys(1, len(facts) + 1)
+    np.testing.assert_array_equal(memory.sentences([-1]), memory.sentences([last]))
+
+
+def test_a_memory_that_was_replaced_refuses(facts, tmp_path):
+    """Its connection would take the journal of the new file for its own."""
+    model = strong()
+    model.remember(facts, WordHash(facts, 0.15)).save(tmp_path / "memory")
+    memory = LargeMemory.load(tmp_path / "memory", model)
+    model.remember(facts[::-1]).save(tmp_path / "memory")
+    with pytest.raises(ValueError, match="was changed since it was opened: load it"):
+        memory.answer(np.array([[1, 2]]))
