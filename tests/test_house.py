@@ -383,8 +383,8 @@ def eager_calls():
     ):
         yield pytest.param(functions, files, layer, given, id=name)
     dnc = layers.DNC(layers.DNCCell(keras.layers.LSTMCell(8), 16, 4))
-    on_torch = keras.config.backend() == "torch"
-    functions = 20 + 5 * 20 if on_torch else 60  # 20 a step
+    eager = keras.config.backend() in ("torch", "numpy")
+    functions = 20 + 5 * 20 if eager else 60  # 20 a step
     yield pytest.param(functions, 15, dnc, (memory,), id="dnc")
 
 
