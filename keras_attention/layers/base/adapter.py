@@ -227,7 +227,7 @@ class KerasAttention(AttentionProtocol):
         return_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
         # A layer that accepts only masks of keys gets one query at a time.
-        single = [slice(n, n + 1) for n in range(len(t))]
+        single = [slice(n, n + 1) for n in range(inputs.shape[1])]
         outputs, weights = [], []
         for part in single if self._list else [slice(None)]:
             mask = seen[:, part]
