@@ -1,7 +1,7 @@
 """A memory of very many facts, queried by a trained `MemNN`.
 
-Shapes: B questions, N facts, n some of them, L words, D width, K hops; "·" denotes the
-features of a sentence.
+Shapes: B questions, N facts, L words, D width, K hops; "·" denotes the features of a
+sentence.
 """
 
 from __future__ import annotations
@@ -372,7 +372,7 @@ class LargeMemory:
                 numbers = np.arange(start, start + len(block))
             else:
                 numbers = slots[start : start + CHUNK]
-                block = self.sentences(numbers)  # (n, L)
+                block = self.sentences(numbers)
             if not block[:, 0].all():  # empty facts are no candidates
                 filled = block.any(1)
                 numbers, block = numbers[filled], block[filled]
