@@ -227,9 +227,11 @@ class KerasAttention(AttentionProtocol):
         return_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
         # A layer that accepts only masks of keys gets one query at a time.
-        single = [slice(n, n + 1) for n in range(inputs.shape[1])]
+        parts = [slice(None)]
+        if self._list:
+            parts = [slice(n, n + 1) for n in range(inputs.shape[1])]
         outputs, weights = [], []
-        for part in single if self._list else [slice(None)]:
+        for part in parts:
             mask = seen[:, part]
             output, shown = self._attend(
                 inputs[:, part],
