@@ -136,8 +136,8 @@ def path_memory(
     Example:
         ```python
         memory = path_memory(knowledge, memory_size=64)
-        found = model.predict(memory.inputs(vectors.inputs["question"]))
-        print(memory.paths[found[0].argmax()])  # ("directed_by",)
+        scores = model.predict(memory.inputs(vectors.inputs["question"]))
+        print(memory.paths[scores[0].argmax()])  # ("directed_by",)
         ```
     """
     check_size("memory_size", memory_size)

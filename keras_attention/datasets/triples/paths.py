@@ -82,8 +82,8 @@ def find_path(
 
     Example:
         ```python
-        found = find_path(knowledge, "Heat", ["Thief", "The Insider"], hops=2)
-        [knowledge.relations[r] for r in found.relations]
+        path = find_path(knowledge, "Heat", ["Thief", "The Insider"], hops=2)
+        [knowledge.relations[r] for r in path.relations]
         # ["directed_by", "!directed_by"]
         ```
     """

@@ -270,16 +270,16 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
         bias: Tensor | None = None,
     ) -> Any:
         key = value if key is None else key
-        given = checked.Masks(query_mask, value_mask, key_mask, attention_mask)
-        query, given, bias, single = checked.check_call(
-            query, value, key, given, self._num_heads, self.attention_axes, bias
+        call_masks = checked.Masks(query_mask, value_mask, key_mask, attention_mask)
+        query, call_masks, bias, single = checked.check_call(
+            query, value, key, call_masks, self._num_heads, self.attention_axes, bias
         )
         axes, project = self._attention_axes, self._projections
         heads = project.queries(query), project.keys(key), project.values(value)
         if len(query.shape) > 3:
             checked.check_order(self, axes, use_causal_mask)
             heads = tuple(folding.fold(x, axes) for x in heads)  # (B, T, ·, ·)
-            given, bias = checked.fold_masks(given, bias, query, key, axes)
+            call_masks, bias = checked.fold_masks(call_masks, bias, query, key, axes)
         if self.position is not None or bias is not None:
             heads, bias = self._place(heads, bias)
         recording = is_recording()
@@ -287,13 +287,13 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
         if self._is_subclass:
             options = training, use_causal_mask
             attended, weights = keras_subclasses.attend(
-                self, heads, given, bias, return_weights, *options
+                self, heads, call_masks, bias, return_weights, *options
             )
         else:
-            masked = any(mask is not None for mask in given)
+            masked = any(mask is not None for mask in call_masks)
             attended, weights = attend_projected(
                 *heads,
-                checked.merge_masks_of_heads(given) if masked else None,
+                checked.merge_masks_of_heads(call_masks) if masked else None,
                 self._inverse_sqrt_key_dim,
                 self.normalizer,
                 bias,
@@ -307,7 +307,7 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
                 fused=self.flash_attention is not False,
             )
         output, weights = project.finish(
-            attended, weights, query, key, given.query, axes, single
+            attended, weights, query, key, call_masks.query, axes, single
         )
         if recording is not None:
             record(self.path, weights)
@@ -346,8 +346,8 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
     ) -> tuple:
         return projections.output_shape_of(self, query_shape, value_shape, key_shape)
 
-    def compute_output_spec(self, *given: Any, **options: Any) -> Any:
-        return projections.output_spec(self, *given, **options)
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        return projections.output_spec(self, *args, **kwargs)
 
     def output_width(self, query_width: int, value_width: int) -> int:
         return (self._output_shape or (query_width,))[-1]

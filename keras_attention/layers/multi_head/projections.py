@@ -228,9 +228,9 @@ def output_spec(
     key = value if key is None else key
     shape = layer.compute_output_shape(query.shape, value.shape, key.shape)
     output = keras.KerasTensor(shape, layer.compute_dtype)
-    given = Masks(query_mask, value_mask, key_mask, attention_mask)
+    call_masks = Masks(query_mask, value_mask, key_mask, attention_mask)
     sizes = layer.num_heads, layer.attention_axes
-    query, *_, single = check_call(query, value, key, given, *sizes, bias)
+    query, *_, single = check_call(query, value, key, call_masks, *sizes, bias)
     axes = folding.resolve(layer.attention_axes, len(query.shape))
     check_order(layer, axes, use_causal_mask)
     if not return_attention_scores:
