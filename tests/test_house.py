@@ -371,28 +371,39 @@ def numbers(*shape):
 def eager_calls():
     """Calls of layers: how many functions and files of the package each may enter."""
     x, memory, step = numbers(2, 5, 7), numbers(2, 5, 8), numbers(2, 1, 7)
+    padding = keras.ops.convert_to_tensor(np.arange(5) < [[5], [3]])
+    masks = {"value_mask": padding, "use_causal_mask": True}
     layers = keras_attention.layers
     cell, attention = keras.layers.GRUCell(6), layers.BahdanauAttention(8)
     rnn = layers.AttentionRNN(cell, attention, return_sequences=True)
-    for name, functions, files, layer, given in (
+    for name, functions, files, layer, inputs in (
         ("multi_head", 16, 7, layers.MultiHeadAttention(2, 4), (x, memory)),
         ("bahdanau", 16, 8, layers.BahdanauAttention(8), (x, memory)),
         ("hopfield", 20, 8, layers.Hopfield(2, 4), (x, memory)),
         ("memory_hop", 18, 7, layers.MemoryHop(), (memory, memory)),
         ("attention_rnn", 44, 15, rnn, (step, memory)),  # torch enters each step anew
     ):
-        yield pytest.param(functions, files, layer, given, id=name)
+        yield pytest.param(functions, files, layer, inputs, {}, id=name)
+    for name, functions, files, layer, inputs, options in (
+        ("multi_head", 30, 9, layers.MultiHeadAttention(2, 4), (x, memory), masks),
+        ("hopfield", 34, 10, layers.Hopfield(2, 4), (x, memory), masks),
+        ("attention_rnn", 44, 16, rnn, (step, memory), {"memory_mask": padding}),
+    ):
+        name = f"{name}_masked"
+        yield pytest.param(functions, files, layer, inputs, options, id=name)
     dnc = layers.DNC(layers.DNCCell(keras.layers.LSTMCell(8), 16, 4))
     eager = keras.config.backend() in ("torch", "numpy")
     functions = 20 + 5 * 20 if eager else 60  # 20 a step
-    yield pytest.param(functions, 15, dnc, (memory,), id="dnc")
+    yield pytest.param(functions, 15, dnc, (memory,), {}, id="dnc")
 
 
 @pytest.mark.backends("all")
-@pytest.mark.parametrize(("functions", "files", "layer", "given"), [*eager_calls()])
-def test_a_call_takes_a_short_way(functions, files, layer, given):
+@pytest.mark.parametrize(
+    ("functions", "files", "layer", "inputs", "options"), [*eager_calls()]
+)
+def test_a_call_takes_a_short_way(functions, files, layer, inputs, options):
     if keras.config.backend() == "tensorflow":
         return  # whose graphs are made of other calls
-    entered = frames(lambda: layer(*given))
+    entered = frames(lambda: layer(*inputs, **options))
     assert len(entered) <= functions, "\n".join(entered)
     assert len({name.split(":")[0] for name in entered}) <= files, "\n".join(entered)

@@ -225,9 +225,13 @@ def _checked_masks(
     """Checks the masks of a call; `rows` is the shape of the user's query mask."""
     single = len(rows) < len(query) - 1
     if heads is not None:
-        call_masks = Masks(*map(as_boolean, MASK_NAMES, call_masks))
+        named = zip(MASK_NAMES, call_masks)
+        call_masks = Masks(*[None if x is None else as_boolean(n, x) for n, x in named])
     shapes = rows, value[:-1], key[:-1]
-    queries, values, keys = map(masks.check, MASK_NAMES, call_masks, shapes)
+    queries, values, keys = [
+        None if mask is None else masks.check(name, mask, shape)
+        for name, mask, shape in zip(MASK_NAMES, call_masks, shapes)
+    ]
     if single and queries is not None:
         queries = ops.expand_dims(queries, 1)  # (B, 1)
     name, pairs = "attention_mask", call_masks.pairs
