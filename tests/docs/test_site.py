@@ -9,6 +9,8 @@ import subprocess
 import pytest
 from calling import ROOT, module_of_docs
 
+from studies.reports import with_tables
+
 DOCS = ROOT / "docs"
 CONFIG = (ROOT / "mkdocs.yml").read_text("utf-8")
 NAVIGATION = re.findall(r"^ +- .*?: ([\w/-]+\.md)$", CONFIG, re.M)
@@ -93,6 +95,11 @@ def test_one_click_leads_from_the_front_page_to_what_newcomers_look_for():
     wanted |= {"guides/from-keras-attention.md", "guides/from-tensorflow-addons.md"}
     assert wanted <= linked
     assert {page for page in NAVIGATION if page.startswith("results/")} <= linked
+
+
+def test_the_tables_of_the_results_are_those_of_the_raw_files():
+    pages = [path.read_text("utf-8") for path in sorted(DOCS.glob("results/*.md"))]
+    assert [with_tables(page) for page in pages] == pages, "python docs/tables.py"
 
 
 NARROW = """<!DOCTYPE html><meta charset="utf-8"><style>{style}</style>

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from keras_attention.datasets.babi import TASKS
+from studies import reports
 from studies.babi import published
 from studies.babi.recipes import QUESTIONS, Recipe
 
@@ -111,6 +113,96 @@ def incomplete(runs: list[Run], size: str) -> dict[int, int]:
             if count < QUESTIONS[size]:
                 found[int(task)] = count
     return dict(sorted(found.items()))
+
+
+def tables(raw: dict[str, Any]) -> dict[str, str]:
+    """Returns the tables of docs/results/babi.md."""
+    papers = published.columns("1k")
+    joint = []
+    for name in ("joint", "joint-renamed", "joint-lessons"):
+        own = raw[f"babi-{name}-1k"]
+        joint.append((f"{own['recipe']}: best", _best_cells(own)))
+        joint.append(("mean ± sd", _mean_cells(own["runs"])))
+    joint.append(("paper (best of 10)", _cells(papers["joint_PE_LS_RN"])))
+    joint.append(("Universal Transformer", _cells(papers["UT_joint"])))
+
+    single = []
+    for title in ("BoW", "PE", "PE LS", "PE LS RN"):
+        own = raw[f"babi-single-{title.lower().replace(' ', '-')}"]
+        over_all = _mean_cells(own["runs"], 1)[-2].strip("*")
+        single.append((title, [*_best_cells(own, 1), over_all]))
+        theirs = papers[title.replace(" ", "_")]
+        single.append(("paper", [*_cells(theirs, 1), "–"]))
+
+    own = raw["babi-single-exchanged-1k"]
+    tyings = [
+        "layer-wise" if best(g)["network"] else "adjacent" for g in _groups(own["runs"])
+    ]
+    exchanged = [
+        ("best", _best_cells(own)),
+        ("mean ± sd", _mean_cells(own["runs"])),
+        ("kept tying", [*tyings, "", ""]),
+        ("Universal Transformer", _cells(papers["UT_single"])),
+    ]
+
+    own = raw["babi-single-10k"]
+    short = {int(task): count for task, count in own["trained_on_less"].items()}
+    chosen = {int(k): error for k, error in own["best_by_training_error"].items()}
+    theirs = dict(zip(TASKS, own["paper"]["errors"]))
+    whole = [task for task in TASKS if task not in short]
+    many = [
+        (title, _cells([c[t] for t in whole]) + [f"{c[t]:.1f}" for t in short])
+        for title, c in (("best", chosen), ("paper", theirs))
+    ]
+    less = [f"{t} {TASKS[t]}, trained on {count:,}" for t, count in short.items()]
+
+    simulated = []
+    for title, name in (("real", "pe-ls-rn"), ("simulated", "simulated")):
+        three = [r for r in raw[f"babi-single-{name}"]["runs"] if r["seed"] < 3]
+        cells = [", ".join(f"{e:.1f}" for e in each) for each in errors(three).values()]
+        simulated.append((title, cells + _mean_cells(three, 1)[-2:]))
+    return {
+        "joint": _task_table(joint),
+        "single": _task_table(single, more=["mean over all runs"]),
+        "exchanged": _task_table(exchanged),
+        "10k": _task_table(many, whole, less),
+        "simulated": _task_table(simulated),
+    }
+
+
+def _task_table(
+    columns: list[tuple[str, list[str]]],
+    tasks: Iterable[int] = TASKS,
+    more: Sequence[str] = (),
+) -> str:
+    """Formats a row per task, the mean, the number of failed tasks, and `more` rows."""
+    names = [f"{task} {TASKS[task]}" for task in tasks]
+    names += ["**mean**", f"failed (above {FAILED:.0f} %)", *more]
+    titles, cells = zip(*columns)
+    return reports.table(["task", *titles], list(zip(names, *cells, strict=True)))
+
+
+def _cells(found: Sequence[float], digits: int = 2) -> list[str]:
+    """Formats the error of each task, their mean, and the number of failed tasks."""
+    failed = sum(error > FAILED for error in found)
+    mean = f"**{np.mean(found):.{digits}f}**"
+    return [*(f"{error:.1f}" for error in found), mean, str(failed)]
+
+
+def _best_cells(own: dict[str, Any], digits: int = 2) -> list[str]:
+    return _cells(list(own["best_by_training_error"].values()), digits)
+
+
+def _mean_cells(runs: list[Run], digits: int = 2) -> list[str]:
+    """Formats mean ± sd over the runs: of each task's error, and of the mean error."""
+    found = np.array(list(errors(runs).values()))  # (tasks, seeds)
+
+    def spread(numbers: np.ndarray, digits: int = 1) -> str:
+        return f"{numbers.mean():.{digits}f} ± {numbers.std(ddof=1):.{digits}f}"
+
+    failed = f"{(found > FAILED).sum(0).mean():.1f}"
+    mean = f"**{spread(found.mean(0), digits)}**"
+    return [*(spread(numbers) for numbers in found), mean, failed]
 
 
 def _means(

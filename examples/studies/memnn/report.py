@@ -11,6 +11,7 @@ import numpy as np
 
 from keras_attention.version import __version__
 from studies.memnn.tasks import MODELS, PAPER, WORLDS
+from studies.reports import table
 from studies.store import Run
 
 Row = dict[str, Any]
@@ -38,6 +39,47 @@ PAPERS_WORLD = {
     "memnn-k1-no-time": (97.8, 31.0, 24.0, 21.9, 18.5),
     "rnn": (100.0, 60.9, 27.9, 23.8, 17.8),
     "lstm": (100.0, 64.8, 49.1, 35.2, 29.0),
+}
+LARGE = """\
+| | bar | seen |
+|---|---|---|
+| build, with the index | ≤ 20 min | {build[seconds]:.0f} s \
+({build[processor_seconds]} s of the processor) |
+| peak memory of the build, above what importing takes | ≤ 1.5 GB | \
+{build[peak_megabytes]:,} MB |
+| bytes per fact on the disk | ≤ 120 | {build[bytes_a_fact]} |
+| open, with a comparison of checksums | ≤ 5 s | {ask[open_seconds]:.1f} s |
+| peak memory of 1,000 questions, above what importing takes | ≤ 1.5 GB | \
+{ask[peak_megabytes]:,} MB |
+| median time per question | ≤ 25 ms | {ask[median_milliseconds]:.1f} ms beside other \
+processes ({ask[median_processor_milliseconds]:.1f} ms of the processor) |
+| 99th percentile | ≤ 100 ms | {ask[percentile_99_milliseconds]:.0f} ms beside other \
+processes ({ask[percentile_99_processor_milliseconds]:.1f} ms of the processor) |
+| same answer as from the scores of all facts, 200 questions | ≥ 99 % | \
+{compare[same_words]} % |
+| right, of 1,000 questions | | {ask[right]} % ({ask[right_by_frequency]} % by \
+frequency, {ask[right_evenly]} % evenly) |"""
+REAL = """\
+| | bar | seen |
+|---|---|---|
+| append {appended:,} facts, to have {facts:,} | ≤ 5 s | {append_seconds} s |
+| same facts found after the append, 100 questions to which no new fact is an answer \
+| all | {same_after_append} % |
+| same facts found as in a memory of all facts built at once, 200 questions | all | \
+{same_as_built_at_once} % |
+| right, 100 questions about old facts, 100 about new ones | | {right} %, \
+{right_in_appended} % |
+| build, open | | {build_seconds} s, {open_seconds} s |
+| median time per question, of the processor | | {median_processor_milliseconds} ms |"""
+STORIES = {
+    "babi-1": "bAbI task 1",
+    "world-actor": "simulated world, difficulty 5, actor",
+    "world-actor+object": "simulated world, difficulty 5, actor and object",
+}
+NETWORKS = {
+    "memnn": "`MemNN`, new words",
+    "memnn-plain": "`MemNN` without new words",
+    "memn2n": "`MemN2N`, new words",
 }
 WHAT = {
     "babi": "bAbI v1-2, 1,000 questions a task",
@@ -100,31 +142,94 @@ def mean_of(rows: list[Row]) -> str:
 
 
 def world_table(rows: list[Row]) -> str:
-    """Formats one line per model and one column per world, then the paper's results."""
-    seeds = sorted({row["seed"] for row in rows})
-    head = f"right in %, seed{'s' * (len(seeds) > 1)} {' '.join(map(str, seeds))}"
-    titles = "".join(f"{f'{d} {kind}':>22s}" for d, kind in WORLDS)
-    lines = [f"{head:36s}{titles}"]
-    for model in MODELS:
-        cells = [_right(rows, model, *world) for world in WORLDS]
-        if any(cells):
-            lines.append(f"{NAMES[model]:36s}" + "".join(f"{c:>22s}" for c in cells))
-    for model in [m for m in PAPERS_WORLD if any(row["model"] == m for row in rows)]:
+    """Formats the right answers in per cent, and the paper's for the same models."""
+    models = [m for m in MODELS if any(row["model"] == m for row in rows)]
+    lines = [[NAMES[m], *(_right(rows, m, *world) for world in WORLDS)] for m in models]
+    for model in [m for m in PAPERS_WORLD if m in models]:
         said = dict(zip(PAPERS_COLUMNS, PAPERS_WORLD[model]))
         cells = [f"{said[world]:.1f}" if world in said else "" for world in WORLDS]
-        name = f"paper, {NAMES[model]}"
-        lines.append(f"{name:36s}" + "".join(f"{c:>22s}" for c in cells))
-    return "\n".join(lines)
+        lines.append([f"paper: {NAMES[model]}", *cells])
+    return table(["right in %", *(f"{d}, {kind}" for d, kind in WORLDS)], lines)
 
 
 def _right(rows: list[Row], model: str, difficulty: int, kind: str) -> str:
-    found = [
-        100 - row["error"]
+    world = (model, difficulty, kind)
+    errors = [
+        row["error"]
         for row in rows
-        if (row["model"], row["difficulty"], row["questions"])
-        == (model, difficulty, kind)
+        if (row["model"], row["difficulty"], row["questions"]) == world
     ]
-    return f"{np.mean(found):.2f}" if found else ""
+    return f"{100 - np.mean(errors):.1f}" if errors else ""
+
+
+def tables(raw: dict[str, Any]) -> dict[str, str]:
+    """Returns the tables of docs/results/memnn.md."""
+    names = ("babi", "names", "indexes", "large")
+    babi, new_names, indexes, large = (raw[f"memnn-{name}"] for name in names)
+    return {
+        "babi": _babi_table(babi["babi"]),
+        "world": world_table(
+            raw["memnn-world"]["world"] + raw["memnn-before"]["world"]
+        ),
+        "names": _names_table(new_names["names"]),
+        "large": LARGE.format(**large["large"][0]),
+        "real": REAL.format(**large["real"][0]),
+        "indexes": _indexes_table(
+            indexes["indexes"], indexes["settings"]["indexes"]["indexes"]
+        ),
+    }
+
+
+def _babi_table(rows: list[Row]) -> str:
+    lines = [
+        [
+            f"{row['task']} {row['name']}",
+            f"{row['error']:.1f}",
+            row["recipe"],
+            f"{row['paper']:g}",
+        ]
+        for row in rows
+    ]
+    means = [f"**{np.mean([row[k] for row in rows]):.2f}**" for k in ("error", "paper")]
+    lines.append(["**mean**", means[0], "", means[1]])
+    return table(["task", "error", "recipe", "paper"], lines)
+
+
+def _names_table(rows: list[Row]) -> str:
+    lines = [
+        [
+            STORIES[row["stories"]],
+            NETWORKS[row["network"]],
+            f"{100 - row['known_error']:.1f}",
+            f"{100 - row['new_error']:.1f}",
+        ]
+        for row in rows
+    ]
+    return table(["stories", "network", "known names", "new names"], sorted(lines))
+
+
+def _indexes_table(rows: list[Row], settings: dict[str, Any]) -> str:
+    titles = ["index", "recall@1, first and second hop", "time per query"]
+    titles += ["speed compared with flat", "size", "build"]
+    titles += ["scored facts per question", "same answer as without index"]
+    titles += ["time per question"]
+    lines = [
+        [
+            ", ".join(
+                [row["kind"]] + [f"{k} {v}" for k, v in settings[row["kind"]].items()]
+            ),
+            ", ".join(f"{recall:.2f}" for recall in row["recall_of_hops"]),
+            f"{row['milliseconds']:.2f} ms",
+            f"{row['times_flat']:.0f}×",
+            f"{row['megabytes']:.0f} MB",
+            f"{row['build_seconds']:.0f} s",
+            f"{row['answers']['scored']:,.0f}",
+            f"{row['answers']['same']:.0f} %",
+            f"{row['answers']['milliseconds']:.0f} ms",
+        ]
+        for row in rows
+    ]
+    return table(titles, lines)
 
 
 def report(runs: dict[str, list[Run]]) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import math
+import operator
 import pathlib
 import platform
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from keras_attention.version import __version__
+from studies import reports
 from studies.store import Run
 
 RECIPE: dict[str, Any] = {"embedding_dim": 64, "encoding": "position"}
@@ -21,6 +24,24 @@ PUBLISHED = {"KV-MemNN": 93.9, "MemN2N": 78.5}
 # Sun, Bedrax-Weiss & Cohen (2019), quoted from memory: hits@1 in per cent on MetaQA's
 # three-hop test questions, with the whole knowledge base and all training questions.
 PUBLISHED_3 = {"KV-MemNN": 48.9, "GraftNet": 77.7, "PullNet": 91.4}
+
+# Rows of the table, and where a run has their figures.
+ROWS = {
+    "`KeyValueMemNN`": ("network",),
+    "regression on word bigrams": ("regression",),
+    "known relations, random value": ("ceiling",),
+    "`KeyValueMemNN`, any value of the right relations": ("right_path", "network"),
+    "regression, any value of the right relations": ("right_path", "regression"),
+    "`KeyValueMemNN`, where guessing hits all": ("one_set", "network"),
+    "regression, where guessing hits all": ("one_set", "regression"),
+}
+
+FILES = {
+    "metaqa-1hop": "1 hop",
+    "metaqa-2hop": "2 hops",
+    "metaqa-3hop": "3 hops",
+    "metaqa-1hop-names": "1 hop, without brackets",
+}
 
 
 def published(hops: int) -> tuple[str, dict[str, float]]:
@@ -60,32 +81,38 @@ def table(
 
     Published results follow, unless the questions are those of the file `own`.
     """
-    seeds = "".join(f"  seed {r['seed']:<2d}" for r in runs)
     split = {1: "test", 2: "held-back dev", 3: "part of dev"}[hops]
     split = split if own is None else own.name
-    lines = [f"{f'hits@1 in %, {hops}-hop {split}':44s}{seeds}    mean"]
-
-    def row(name: str, numbers: list[float]) -> None:
+    seeds = "".join(f"  seed {run['seed']:<2d}" for run in runs)
+    lines = [f"{f'hits@1 in %, {hops}-hop {split}':52s}{seeds}    mean"]
+    for name, keys in ROWS.items():
+        numbers = _numbers(runs, keys)
         each = "".join(f"{number:9.2f}" for number in numbers)
-        lines.append(f"{name:44s}{each}{np.mean(numbers):8.2f}")
-
-    row("KeyValueMemNN", [r["network"] for r in runs])
-    row("regression on bigrams", [r["regression"] for r in runs])
-    row("knowing the relations, and guessing", [r["ceiling"] for r in runs])
-    row("KeyValueMemNN, right relations", [r["right_path"]["network"] for r in runs])
-    row("regression, right relations", [r["right_path"]["regression"] for r in runs])
-    row(
-        "KeyValueMemNN, where guessing hits all",
-        [r["one_set"]["network"] for r in runs],
-    )
-    row(
-        "regression, where guessing hits all",
-        [r["one_set"]["regression"] for r in runs],
-    )
+        lines.append(f"{name:52s}{each}{np.mean(numbers):8.2f}")
     source, figures = published(hops)
     for name, figure in figures.items() if own is None else ():
         lines.append(f"published, {source}: {name:10s}{figure:6.1f}")
     return "\n".join(lines)
+
+
+def tables(raw: dict[str, Any]) -> dict[str, str]:
+    """Returns the table of docs/results/metaqa.md: means, and the runs in brackets."""
+    rows = []
+    for name, keys in ROWS.items():
+        row = [name]
+        for title in FILES:
+            numbers = _numbers(raw[title]["runs"], keys)
+            each = ", ".join(f"{number:.2f}" for number in numbers)
+            row.append(f"{np.mean(numbers):.2f} ({each})" if numbers else "")
+        rows.append(row)
+    return {"hits": reports.table(["hits@1 in %", *FILES.values()], rows)}
+
+
+def _numbers(runs: list[dict[str, Any]], keys: tuple[str, ...]) -> list[float]:
+    """Returns a figure of each run; nothing if they lack it, as old results may."""
+    if keys[0] not in runs[0]:
+        return []
+    return [functools.reduce(operator.getitem, keys, run) for run in runs]
 
 
 def report(
