@@ -43,20 +43,19 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def with_tables(page: str) -> str:
     """Writes the tables of a page from raw files.
 
-    A table is between `<!-- table: TOPIC NAME -->` and `<!-- end -->`. The function
-    `tables` of the module TOPIC.report returns all tables of a topic by their names. It
-    is called with the content of the files in the folder "results" of the topic, or
-    beside it.
+    A table is between `<!-- table: MODULE NAME -->` and `<!-- end -->`. The module's
+    function `tables` returns all tables of a topic by their names. It is called with
+    the content of the files in the folder "results" of the module, or beside it.
     """
     return TABLE.sub(lambda m: f"{m[1]}\n{_tables(m[2])[m[3]]}\n\n{m[4]}", page)
 
 
 @functools.cache
-def _tables(topic: str) -> dict[str, str]:
-    report = importlib.import_module(f"{topic}.report")
-    folder = pathlib.Path(report.__file__ or "").parent
+def _tables(name: str) -> dict[str, str]:
+    module = importlib.import_module(name)
+    folder = pathlib.Path(module.__file__ or "").parent
     files = [*folder.glob("results/*.json")] or folder.parent.glob("results/*.json")
-    return report.tables({p.stem: json.loads(p.read_text("utf-8")) for p in files})
+    return module.tables({p.stem: json.loads(p.read_text("utf-8")) for p in files})
 
 
 def thinned(history: Sequence[Any], most: int = 40) -> list[Any]:

@@ -98,3 +98,44 @@ def whole(runs: list[Run]) -> dict[str, Any]:
         "summaries": summaries(runs),
         "runs": runs,
     }
+
+
+def tables(raw: dict[str, Any]) -> dict[str, str]:
+    """Returns the tables of docs/results/hopfield.md."""
+    found, runs = raw["bags"]["summaries"], raw["bags"]["runs"]
+    names = [name.capitalize() for name in found]
+    auc = [
+        [
+            name.capitalize(),
+            f"**{one['mean']:.2f}**",
+            "{:.2f} to {:.2f}".format(*one["interval"]),
+            f"{one['deviation']:.2f}",
+            f"{one['of_five']:.2f}",
+            "{} ± {}".format(*PUBLISHED[name]),
+        ]
+        for name, one in found.items()
+    ]
+    settings = []
+    for n, setting in enumerate(runs[0]["settings"]["chosen_from"]):
+        row = [
+            f"width {setting['dims'][0]}, instance dropout "
+            f"{setting['instance_dropout']:g}, rate {setting['rate']:g}"
+        ]
+        for one in found.values():
+            row.append(f"{one['chosen'][n]} of {sum(one['chosen'])}")
+        settings.append(row + [f"{one['each'][n]:.2f}" for one in found.values()])
+    examples = []
+    for name, published in EXAMPLES.items():
+        own = [run for run in runs if run["data"] == name]
+        shares = [f"{run['result']['accuracy']:.3f}" for run in own]
+        epochs = str(own[0]["settings"]["epochs"])
+        examples.append([name, epochs, *shares, str(published)])
+    columns = [f"{what}, {name}" for what in ("chosen", "AUC alone") for name in names]
+    titles = ["", "mean", "95 % interval", "standard deviation between repeats"]
+    return {
+        "auc": reports.table([*titles, "five networks", "Ramsauer et al."], auc),
+        "settings": reports.table(["setting", *columns], settings),
+        "examples": reports.table(
+            ["", "epochs", "seed 0", "seed 1", "the authors' example"], examples
+        ),
+    }

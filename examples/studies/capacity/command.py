@@ -163,16 +163,21 @@ def expected(point: Point) -> float:
 
 
 def table(runs: list[dict[str, Any]]) -> str:
-    """Formats the points as lines."""
-    head = f"{'memory':32}{'patterns':>9}{'draws':>7}{'wrong bits':>12}"
-    lines = [head + f"{'± error':>10}{'expected':>10}{'limit':>10}"]
+    """Formats a row per point."""
+    rows = []
     for run in runs:
-        line = f"{run['name']:32}{run['patterns']:9}{run['draws']:7}"
-        line += f"{run['wrong']:12.5f}{run['error']:10.5f}"
-        for name in ("expected", "limit"):
-            line += "" if run[name] is None else f"{run[name]:10.5f}"
-        lines.append(line)
-    return "\n".join(lines)
+        shares = (run[name] for name in ("wrong", "error", "expected", "limit"))
+        cells = ["" if share is None else f"{share:.5f}" for share in shares]
+        is_exponential = run["kind"] == "exponential"  # its curve has a size per point
+        name = f"exponential, d = {run['dim']}" if is_exponential else run["name"]
+        rows.append([name, f"{run['patterns']:,}", *cells])
+    titles = ["memory", "patterns", "wrong bits", "± standard error"]
+    return reports.table([*titles, "expected", "large-d limit"], rows)
+
+
+def tables(raw: dict[str, Any]) -> dict[str, str]:
+    """Returns the table of docs/results/hopfield.md."""
+    return {"capacity": table(raw["capacity"]["runs"])}
 
 
 LABELS = {

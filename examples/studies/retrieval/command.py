@@ -185,3 +185,25 @@ def line(run: dict[str, Any]) -> str:
         f"{run['stored']:6} digits, b = {run['b']:2}: one step {run['one']:.3f}, "
         f"at rest {run['rest']:.3f} ({run['queries']} queries)"
     )
+
+
+def tables(raw: dict[str, Any]) -> dict[str, str]:
+    """Returns the tables of docs/results/hopfield.md."""
+    cells: dict[int, list[str]] = {}
+    for run in raw["retrieval"]["runs"]:
+        shares = f"{run['one']:.3f} → {run['rest']:.3f}"
+        cells.setdefault(run["stored"], []).append(shares)
+    rows = [[f"{stored:,}", *shares] for stored, shares in cells.items()]
+    indexed = [
+        [f"{run['stored']:,}", str(run["b"])]
+        + [" / ".join(map(_percent, run[x])) for x in ("bound", "left_out", "error")]
+        for run in raw["retrieval-index"]["runs"]
+    ]
+    return {
+        "digits": reports.table(["N", *(f"b = {b}" for b in SHARPNESS)], rows),
+        "index": reports.table(["N", "b", "bound", "left out", "error"], indexed),
+    }
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share >= 1e-6 else "< 0.0001 %"

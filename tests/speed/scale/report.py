@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from speed.scale import CURVES
+from studies import reports
 
 SCHEMA = 1
 DIGITS = 4  # significant digits in the file
@@ -89,19 +90,38 @@ def _short(value: float) -> str:
 
 def table(points: Sequence[Point]) -> str:
     """Formats the points as a Markdown table per curve: a row per size."""
-    parts = []
-    for name, own in _by_curve(points).items():
-        curve = CURVES[name]
-        columns = list(dict.fromkeys((p["backend"], p["series"]) for p in own))
-        cells = {(p["size"], p["backend"], p["series"]): cell(p) for p in own}
-        heads = [f"{NAMES[backend]}, {series}" for backend, series in columns]
-        rows = [[curve.size, *heads], ["---"] * (1 + len(heads))]
-        for size in sorted({p["size"] for p in own}):
-            found = [cells.get((size, *column), "") for column in columns]
-            rows.append([f"{size:,}", *found])
-        lines = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-        parts.append(f"{name}: {curve.title}\n\n{lines}")
+    parts = [
+        f"{name}: {CURVES[name].title}\n\n{_table(name, own)}"
+        for name, own in _by_curve(points).items()
+    ]
     return "\n\n".join(parts)
+
+
+def tables(raw: dict[str, Any]) -> dict[str, str]:
+    """Returns the tables of docs/results/scale.md: of each curve and kind of call."""
+    found = {}
+    for name, own in _by_curve(raw["scale"]["points"]).items():
+        for kind in dict.fromkeys(p["series"].partition(", ")[2] for p in own):
+            of_kind = [p for p in own if p["series"].partition(", ")[2] == kind]
+            found[f"{name} {kind}".strip()] = _table(name, of_kind)
+    return found
+
+
+def _table(name: str, points: Sequence[Point]) -> str:
+    curve = CURVES[name]
+    columns = [
+        (one.name, backend)
+        for one in curve.series
+        for backend in ("torch", "jax", "tensorflow")
+        if any((p["series"], p["backend"]) == (one.name, backend) for p in points)
+    ]
+    cells = {(p["size"], p["series"], p["backend"]): cell(p) for p in points}
+    rows = [
+        [f"{size:,}", *(cells.get((size, *column), "") for column in columns)]
+        for size in sorted({p["size"] for p in points})
+    ]
+    titles = [f"{NAMES[backend]}, {series}" for series, backend in columns]
+    return reports.table([curve.size, *titles], rows)
 
 
 def pictures(
