@@ -13,7 +13,7 @@ import json
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -63,7 +63,7 @@ def add_runs(
     add("--out", type=pathlib.Path, help=resumes)
     add("--json", type=pathlib.Path, help="where to write the results")
     if page:
-        add("--page", type=pathlib.Path, help="where to write them as a page")
+        add("--page", type=pathlib.Path, help="where to write their tables")
 
 
 def at_least_one(args: argparse.Namespace, *names: str) -> None:
@@ -85,14 +85,15 @@ def above_zero(args: argparse.Namespace, *names: str) -> None:
 def write(
     args: argparse.Namespace,
     results: dict[str, Any],
-    page: Callable[[dict[str, Any]], str] | None = None,
+    tables: dict[str, str] | None = None,
 ) -> None:
-    """Writes the results to --json, and `page(results)` to --page, where given."""
+    """Writes the results to --json and the tables to --page, where given."""
     if args.json:
         text = json.dumps(results, indent=1)
         args.json.write_text(text + "\n", encoding="utf-8")
-    if page is not None and args.page:
-        args.page.write_text(page(results), encoding="utf-8")
+    if tables is not None and args.page:
+        parts = [f"## {name}\n\n{table}\n" for name, table in tables.items()]
+        args.page.write_text("\n".join(parts), encoding="utf-8")
 
 
 def _flag(name: str) -> str:

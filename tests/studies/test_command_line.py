@@ -32,12 +32,13 @@ def test_options_that_are_too_small_are_named():
 def test_results_are_written_where_asked(tmp_path):
     results, page = tmp_path / "r.json", tmp_path / "r.md"
     assert parsed().seeds == [0, 1]
-    command_line.write(parsed(page=True), {"a": 1}, str)
+    command_line.write(parsed(page=True), {"a": 1}, {"b": "| c |"})
     command_line.write(parsed("--json", results), {"a": 1}, None)
     assert json.loads(results.read_text("utf-8")) == {"a": 1}
     assert list(tmp_path.iterdir()) == [results]
-    command_line.write(parsed("--page", page, page=True), {"a": 1}, str)
-    assert page.read_text("utf-8") == "{'a': 1}"
+    tables = {"b": "| c |", "d": "| e |"}
+    command_line.write(parsed("--page", page, page=True), {"a": 1}, tables)
+    assert page.read_text("utf-8") == "## b\n\n| c |\n\n## d\n\n| e |\n"
 
 
 def test_a_report_begins_with_its_versions():
@@ -51,6 +52,21 @@ def test_a_report_begins_with_its_versions():
 def test_a_table():
     text = reports.table(["a", "b"], [["1", "2"], ["3", ""]])
     assert text == "| a | b |\n| --- | --- |\n| 1 | 2 |\n| 3 |  |"
+
+
+def test_tables_are_written_between_their_markers(tmp_path, monkeypatch):
+    package = tmp_path / "a_study"
+    (package / "results").mkdir(parents=True)
+    (package / "results" / "runs.json").write_text("[1, 2]", "utf-8")
+    code = 'def tables(raw):\n    return {"both runs": f"| {raw} |", "none": ""}\n'
+    (package / "report.py").write_text(code, "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    page = "a\n\n<!-- table: a_study.report both runs -->\n{}<!-- end -->\n\nb\n"
+    written = page.format("\n| {'runs': [1, 2]} |\n\n")
+    assert reports.with_tables(page.format("")) == written
+    assert reports.with_tables(written) == written
+    with pytest.raises(KeyError, match="of runs"):
+        reports.with_tables(page.format("").replace("both", "of"))
 
 
 def test_a_history_is_thinned_and_keeps_its_end():

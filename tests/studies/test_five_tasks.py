@@ -167,7 +167,7 @@ def test_the_command_tries_rates_and_goes_on(monkeypatch, tmp_path, capsys):
     (run,) = json.loads(results.read_text("utf-8"))["runs"]
     assert run["rate"] == 1
     text = page.read_text("utf-8")
-    assert "## Learning rates" not in text
+    assert "## rates" not in text
     assert (
         f"KERAS_BACKEND={keras.config.backend()} python examples/studies/"
         "five_tasks --models memn2n --tasks recall --seeds 0 --minutes 0.0001 --rate 1 "
@@ -200,10 +200,11 @@ def test_the_page_tells_what_a_model_learned():
     runs += [one("dnc", "recall", s, **result(0.5)) for s in (0, 1)]
     runs += [one("dnc", "sort", s, **result(0.15)) for s in (0, 1)]
     runs += [one("rnn", "copy", 0, skipped="RNN has 3 weights, not 50,000")]
-    text = report.page(report.whole(runs))
+    tables = report.tables({"five-tasks": report.whole(runs)})
+    text = "\n".join(tables.values())
     assert "| DNC | 50.0 ± 0.0 |  | 15.0 ± 0.0 | 98.0 ± 1.4 |  |" in text
     assert "| DNC | copy | recall (50 %) | sort |" in text
-    assert "Guess: the value that occurs most often, 19.1 %." in text
+    assert "| the value that occurs most often | 19.1 % |" in text
     assert "- RNN, copy: RNN has 3 weights, not 50,000" in text
     assert "| RNN |  |  |  | skipped |  |" in text
 
@@ -213,23 +214,21 @@ def test_the_page_tells_the_tried_rates_and_a_command():
     tried = training.TRIED_SEED
     runs = [one("dnc", "recall", tried, rate, **wrong) for rate in (0.1, 0.2)]
     runs[1]["result"]["answers"] = 0.25
-    text = report.page(report.whole(runs))
-    assert "512 validation stories" in text
-    assert "| DNC | 0.0 | 25.0 |" in text
+    tables = report.tables({"five-tasks": report.whole(runs)})
+    assert tables["rates"].endswith("| DNC | 0.0 | 25.0 |")
     runs += [
         one(model, task, seed, 0.2, **wrong)
         for model in models.FAMILIES
         for task in TASKS
         for seed in training.SEEDS
     ]
-    text = report.page(report.whole(runs))
-    assert "studies/five_tasks --out runs.jsonl" in text  # all options by default
-    assert "## What each model is good for" in text
-    assert "## What each model is good for" not in report.page(report.whole(runs[:-1]))
+    tables = report.tables({"five-tasks": report.whole(runs)})
+    assert "studies/five_tasks --out" in tables["command"]  # all options by default
     one_seed = [run for run in runs if run["seed"] == 1 and run["task"] == "two hops"]
-    text = report.page(report.whole(one_seed))
-    assert "/five_tasks --tasks 'two hops' --seeds 1 --rate 0.2 --out" in text
-    assert "±" not in text.split("## Right answers")[1]
+    tables = report.tables({"five-tasks": report.whole(one_seed)})
+    command = "/five_tasks --tasks 'two hops' --seeds 1 --rate 0.2 --out"
+    assert command in tables["command"]
+    assert "±" not in tables["answers"]
 
 
 def test_the_best_rate():

@@ -2,11 +2,11 @@
 
     python examples/studies/blocks --model dnc --checkpoints folder
     python examples/studies/blocks --model lstm --out runs.jsonl
-    python examples/studies/blocks --out runs.jsonl --page blocks.md
+    python examples/studies/blocks --out runs.jsonl --page tables.md
 
 Each finished run adds a line to the file given by `--out`. With `--checkpoints`, an
 unfinished run writes a checkpoint every few minutes, and `--resume` continues it.
-Without a model, the command trains nothing and writes the results and their page.
+Without a model, the command trains nothing and writes the results and their tables.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def main(args: argparse.Namespace) -> int:
                     print("unfinished; --resume goes on.", flush=True)
                     return 0
                 print(report.line(run), flush=True)
-    write(args, report.whole(store.runs), report.page)
+    results = report.whole(store.runs)
+    write(args, results, report.tables({"blocks": results}))
     return 0
 
 

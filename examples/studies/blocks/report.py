@@ -1,4 +1,4 @@
-"""Text lines, the JSON report and the results page of the block puzzles."""
+"""Text lines, the JSON report and the tables of the block puzzles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from studies import reports
-from studies.blocks.texts import DISTINCT, INTRODUCTION, PAPER, PICTURE, TABLES
 from studies.reports import table
 from studies.store import Run
 
@@ -39,37 +38,17 @@ def whole(runs: list[Run]) -> dict[str, Any]:
     }
 
 
-def page(results: dict[str, Any]) -> str:
-    """Writes the results page in Markdown from the output of `whole`."""
-    runs = results["runs"]
-    parts = [INTRODUCTION, *distinct(runs), summary(runs), TABLES]
-    if any("picture" in run["result"] for run in runs):
-        parts.append(PICTURE)
-    for what, title in (("met", "Goals met"), ("fewest", "Goals met in fewest moves")):
-        parts.append(f"### {title}, by the number of constraints")
-        parts.append(shares_table(runs, "constraints", what))
-        parts.append(f"### {title}, by the number of goals in memory")
-        parts.append(shares_table(runs, "goals", what))
+def tables(raw: dict[str, Any]) -> dict[str, str]:
+    """Returns the tables of docs/results/blocks.md, and the commands."""
+    runs = raw["blocks"]["runs"]
+    found = {"players": summary(runs)}
+    for what in ("met", "fewest"):
+        for by in ("constraints", "goals"):
+            found[f"{what} by {by}"] = shares_table(runs, by, what)
     for run in runs:
         if run["model"] == "dnc":
-            parts.append(f"### DNC, seed {run['seed']}: goals met, by both")
-            parts.append(both_table(run))
-    parts += [PAPER, commands(runs)]
-    return "\n\n".join(parts) + "\n"
-
-
-def distinct(runs: list[Run]) -> list[str]:
-    """Tells how many puzzles of the test differ, if the runs contain it."""
-    tests = runs[0]["result"]["tests"] if runs else []
-    if not tests or "distinct" not in tests[0]:
-        return []
-    sizes = sorted({row["constraints"] for row in tests})
-    # The most in one test, since tests with other numbers of goals may repeat them.
-    most = [
-        max(row["distinct"] for row in tests if row["constraints"] == size)
-        for size in sizes
-    ]
-    return [DISTINCT.format(", ".join(map(str, most)), tests[0]["puzzles"])]
+            found[f"dnc, seed {run['seed']}"] = both_table(run)
+    return {**found, "commands": commands(runs)}
 
 
 def summary(runs: list[Run]) -> str:

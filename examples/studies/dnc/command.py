@@ -3,7 +3,7 @@
     python examples/studies/dnc copy --seeds 0 1 2 3 4 --out runs.jsonl
     python examples/studies/dnc shortest-path --model lstm --minutes 25
     python examples/studies/dnc babi --tasks 1 2 4 6 15 --out runs.jsonl
-    python examples/studies/dnc --out runs.jsonl --page dnc.md
+    python examples/studies/dnc --out runs.jsonl --page tables.md
 
 Each finished run adds a line to the file given by `--out`. Repeat the command to
 resume. With `--checkpoints DIR`, an unfinished run writes a checkpoint every few
@@ -14,7 +14,7 @@ checkpoints, and reports them without adding them to the file.
 
 `--networks DIR` saves each trained network as a file of Keras.
 
-Without a task, the command trains nothing. It writes the results and their page from
+Without a task, the command trains nothing. It writes the results and their tables from
 the runs in the file.
 """
 
@@ -111,10 +111,15 @@ def main(args: argparse.Namespace) -> int:
                     print(f"{stopped}; --resume goes on.", flush=True)
                     return 128 + stopped.number
             print(report.line(run), flush=True)
-            command_line.write(args, report.whole(store.runs), report.page)
+            _write(args, store.runs)
     if not jobs:
-        command_line.write(args, report.whole(store.runs), report.page)
+        _write(args, store.runs)
     return 0
+
+
+def _write(args: argparse.Namespace, runs: list[Run]) -> None:
+    results = report.whole(runs)
+    command_line.write(args, results, report.tables({"dnc": results}))
 
 
 def jobs_of(args: argparse.Namespace) -> Iterator[Job]:

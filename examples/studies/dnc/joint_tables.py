@@ -6,6 +6,7 @@ import statistics
 from typing import Any
 
 from keras_attention.datasets import babi
+from studies import reports
 from studies.babi import published
 from studies.store import Run
 
@@ -34,23 +35,20 @@ def errors_table(runs: list[Run]) -> str:
     return _table(columns)
 
 
-def parts_table(run: Run) -> str:
-    """Formats the validation errors at the end of each part of the budget."""
-    columns = {}
-    for entry in run["result"]["parts"]:
-        share = 100 * entry["part"] / entry["of_parts"]
-        right = {
-            number: entry[f"task {number}"]
-            for number in babi.TASKS
-            if f"task {number}" in entry
-        }
-        columns[f"{share:.0f} %, {entry['steps']:,} steps"] = _with_mean(
-            {number: 100 * (1 - share) for number, share in right.items()}
-        )
-    return _table(columns)
+def parts_table(runs: list[Run]) -> str:
+    """Formats the mean validation error at the end of each part of the budget."""
+    rows = []
+    for run in runs:
+        errors = [
+            100 * (1 - statistics.fmean(part[n] for n in part if n.startswith("task ")))
+            for part in run["result"]["parts"]
+        ]
+        rows.append([f"seed {run['seed']}", *(f"{error:.1f}" for error in errors)])
+    shares = [p["part"] / p["of_parts"] for p in runs[0]["result"]["parts"]]
+    return reports.table(["", *(f"{100 * share:.0f} %" for share in shares)], rows)
 
 
-def table(runs: list[Run], training: Any) -> str:
+def table(runs: list[Run], training: str) -> str:
     """Formats all tables of the joint network.
 
     Args:
@@ -58,13 +56,9 @@ def table(runs: list[Run], training: Any) -> str:
         training: the table of their training.
     """
     parts = [training, errors_table(runs)]
-    for run in runs:
-        if run["result"].get("parts"):
-            parts.append(
-                f"Validation error of seed {run['seed']} in the course of its budget, "
-                "on all held-out stories:"
-            )
-            parts.append(parts_table(run))
+    if all(run["result"].get("parts") for run in runs):
+        parts.append("Mean validation error in the course of the budget:")
+        parts.append(parts_table(runs))
     return "\n\n".join(parts)
 
 
@@ -88,8 +82,8 @@ def _with_mean(errors: dict[Any, float]) -> dict[Any, float]:
 
 def _table(columns: dict[str, dict[Any, float]]) -> str:
     """Formats a row per task, and the means."""
-    lines = [["task", *columns], ["---"] * (1 + len(columns))]
-    for name in [*babi.TASKS, MEAN]:
-        cells = [column.get(name) for column in columns.values()]
-        lines.append([str(name), *("" if c is None else f"{c:.1f}" for c in cells)])
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    rows = [
+        [str(name), *(f"{column[name]:.1f}" for column in columns.values())]
+        for name in [*babi.TASKS, MEAN]
+    ]
+    return reports.table(["task", *columns], rows)

@@ -1,4 +1,4 @@
-"""Text lines, the JSON report and the results page."""
+"""Text lines, the JSON report and the tables of the results page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 from studies import reports
 from studies.dnc import joint_tables
 from studies.dnc.tasks import JOINT, RESIZED, STORIES, TASKS
-from studies.dnc.texts import ABOUT, BESIDE, HEADINGS, INTRODUCTION
 from studies.store import Run
 
 NAMES = {"dnc": "DNC", "ntm": "NTM", "lstm": "LSTM"}
@@ -68,25 +67,15 @@ def _place(run: Run) -> Any:
     return order, list(NAMES).index(run["model"]), links, run["seed"]
 
 
-def page(results: dict[str, Any]) -> str:
-    """Writes the results page in Markdown from the output of `whole`."""
-    runs = results["runs"]
-    beside = any(run["model"] == "lstm" for run in runs)
-    parts = [INTRODUCTION + (f"\n\n{BESIDE}" if beside else "")]
+def tables(raw: dict[str, Any]) -> dict[str, str]:
+    """Returns the tables of docs/results/dnc.md by task, with the commands."""
+    found = {}
     for name in TASKS:
-        own = [run for run in runs if run["task"].split()[0] == name]
+        own = [run for run in raw["dnc"]["runs"] if run["task"].split()[0] == name]
         if own:
             table = TABLES.get(name, runs_table)(own)
-            parts.append(f"## {HEADINGS[name]}\n\n{ABOUT[name]}\n\n{table}")
-            parts.append(commands(own))
-    versions = sorted({f"Keras {run['keras']} on {run['backend']}" for run in runs})
-    parts.append(
-        f"All runs used {', '.join(versions)}. "
-        "`examples/studies/dnc/results/dnc.json` contains all figures of the tables "
-        "and the scores of up to 40 validations per run. The file has no results of "
-        "the trials that are described only in the text."
-    )
-    return "\n\n".join(parts) + "\n"
+            found[name] = f"{table}\n\n{commands(own)}"
+    return found
 
 
 def runs_table(runs: list[Run]) -> str:

@@ -1,13 +1,13 @@
 """Compares nine models on five tasks, with equal weights and equal CPU time.
 
-    python examples/studies/five_tasks --out runs.jsonl --page five.md
+    python examples/studies/five_tasks --out runs.jsonl --page tables.md
     python examples/studies/five_tasks --models dnc ntm --tasks copy sort
 
 For each model, the command first tries `RATES` on one task with a seed and validation
 stories of their own, and uses the best rate for all runs. `--rate` sets the rate
 instead. Each finished run adds a line to the file given by `--out`. Repeat the command
-to resume; at most the current run is lost. The results and the page contain the runs of
-this command only, not all runs of the file.
+to resume; at most the current run is lost. The results and the tables contain the runs
+of this command only, not all runs of the file.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def main(args: argparse.Namespace) -> int:
         for task in dict.fromkeys(args.tasks):
             for name, rate in rates.items():
                 runs.append(_performed(store, task, name, seed, rate, settings))
-                command_line.write(args, report.whole(runs), report.page)
+                results = report.whole(runs)
+                tables = report.tables({"five-tasks": results})
+                command_line.write(args, results, tables)
     return 0
 
 

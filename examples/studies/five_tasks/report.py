@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import shlex
 import statistics
 from typing import Any
 
 from studies import reports
-from studies.five_tasks.models import FAMILIES, TOLERANCE
+from studies.five_tasks.models import FAMILIES
 from studies.five_tasks.tasks import TASKS
-from studies.five_tasks.texts import EQUAL, HARDWARE, INTRODUCTION, TRIED, USES
 from studies.five_tasks.training import MINUTES, SEEDS, TRIED_SEED
 from studies.store import Run
 
@@ -48,50 +46,26 @@ def whole(runs: list[Run]) -> dict[str, Any]:
     }
 
 
-def page(results: dict[str, Any]) -> str:
-    """Writes the results page in Markdown from the output of `whole`."""
-    runs = results["runs"]
+def tables(raw: dict[str, Any]) -> dict[str, str]:
+    """Returns the tables of docs/results/five-tasks.md, and the command."""
+    runs = raw["five-tasks"]["runs"]
     tried = [run for run in runs if run["seed"] == TRIED_SEED]
     own = [run for run in runs if run["seed"] != TRIED_SEED]
-    settings = (own or tried)[0]["settings"]
-    tasks = "\n".join(
-        f"- {name}: {task.description}. Guess: {task.rule}, {100 * task.guess:.1f} %."
+    tasks = [
+        [name, task.description, task.rule, f"{100 * task.guess:.1f} %"]
         for name, task in TASKS.items()
-    )
-    families = "\n".join(f"- {f.name}: {f.description}" for f in FAMILIES.values())
-    parts = [
-        INTRODUCTION.format(
-            seconds=60 * settings["minutes"],
-            weights=f"{settings['weights']:,}",
-            tolerance=100 * TOLERANCE,
-            batch=settings["batch_size"],
-            tested=settings["tested"],
-            tasks=tasks,
-            families=families,
-        )
     ]
-    if own:
-        parts += [
-            "## Right answers\n\n" + _scores(own, "answers"),
-            "## Stories with only right answers\n\n" + _scores(own, "stories"),
-            "## What each model learned\n\n" + _summary(own),
-        ]
-        if tried and _is_whole(own):
-            parts.append(f"{HARDWARE}\n\n## What each model is good for\n\n{USES}")
-        parts.append("## Runs\n\n" + _training(own))
-    if tried:
-        text = TRIED.format(validated=settings["validated"])
-        if _is_whole(own):
-            text += f"\n\n{EQUAL}"
-        parts.append(f"## Learning rates\n\n{text}\n\n{_tried(tried)}")
-    versions = sorted({f"Keras {run['keras']} on {run['backend']}" for run in runs})
-    parts.append(
-        f"```bash\n{_command(own, tried)}\n```\n\n"
-        f"All runs used {', '.join(versions)}. "
-        "`examples/studies/five_tasks/results/five-tasks.json` contains all runs of "
-        "this page."
-    )
-    return "\n\n".join(parts) + "\n"
+    families = [[family.name, family.description] for family in FAMILIES.values()]
+    return {
+        "tasks": reports.table(["task", "facts and answers", "guess", "right"], tasks),
+        "models": reports.table(["model", "what it is"], families),
+        "answers": _scores(own, "answers"),
+        "stories": _scores(own, "stories"),
+        "learned": _summary(own),
+        "training": _training(own),
+        "rates": _tried(tried),
+        "command": f"```bash\n{_command(own, tried)}\n```",
+    }
 
 
 def _command(own: list[Run], tried: list[Run]) -> str:
@@ -113,15 +87,8 @@ def _command(own: list[Run], tried: list[Run]) -> str:
         parts += ["--minutes", f"{runs[0]['settings']['minutes']:g}"]
     if not tried:
         parts += ["--rate", f"{runs[0]['rate']:g}"]
-    parts.append("--out runs.jsonl --json five-tasks.json --page five-tasks.md")
+    parts.append("--out runs.jsonl --json five-tasks.json")
     return " ".join(parts)
-
-
-def _is_whole(runs: list[Run]) -> bool:
-    """Returns whether these are the runs of the command without options."""
-    made = {(run["model"], run["task"], run["seed"]) for run in runs}
-    usual = all(run["settings"]["minutes"] == MINUTES for run in runs)
-    return usual and made == set(itertools.product(FAMILIES, TASKS, SEEDS))
 
 
 def _of(runs: list[Run], model: str, task: str) -> list[Run]:

@@ -1,6 +1,6 @@
 """Measures translation quality over sentence length, with and without attention.
 
-    python examples/studies/lengths --json lengths.json --page lengths.md
+    python examples/studies/lengths --json lengths.json --page tables.md
 
 Two `Seq2Seq` models translate Dutch sentences of Tatoeba into English. One attends to
 the states of all source words (Bahdanau et al., 2015). The other has one vector for the
@@ -29,7 +29,7 @@ from keras_attention.models import Seq2Seq
 from studies import command_line, reports
 from studies.batches import Batches
 from studies.command_line import UsageError
-from studies.lengths.report import KINDS, LABELS, page, series, table
+from studies.lengths.report import KINDS, LABELS, series, table, tables
 from studies.store import opened
 
 MODEL: dict[str, Any] = {"cell": "gru", "units": 64, "embedding_dim": 64}
@@ -99,7 +99,8 @@ def main(args: argparse.Namespace) -> int:
                 head = {**one, "keras": keras.__version__, "settings": settings}
                 run = store.add({**head, "result": result})
             runs.append(run)
-            command_line.write(args, {**reports.head("lengths"), "runs": runs}, page)
+            results = {**reports.head("lengths"), "runs": runs}
+            command_line.write(args, results, tables({"lengths": results}))
     print(table(runs))
     if args.plot:
         from studies.pictures import plot_curves

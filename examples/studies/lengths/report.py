@@ -1,4 +1,4 @@
-"""The table, the curves and the results page of the command `lengths`."""
+"""The tables and the curves of the command `lengths`."""
 
 from __future__ import annotations
 
@@ -17,41 +17,6 @@ LABELS = {
     "title": "Dutch to English: quality over sentence length",
 }
 TITLES = {"bleu": "BLEU", "exact": "exact"}
-NAMED = ("units", "embedding_dim", "epochs", "batch_size", "min_count", "rate")
-PAGE = """# Quality over sentence length
-
-`python examples/studies/lengths` trains two networks that translate from
-Dutch to English. One attends to the states of all source words
-(`attention="bahdanau"`). In the other, everything goes through one vector
-(`attention=None`). There is no other difference: {units} units, word vectors of width
-{embedding_dim}, the same {pairs} pairs of [Tatoeba](../api/datasets.md), {epochs}
-epochs with batches of {batch_size}, Adam with a rate of {rate} that falls to 0. Words
-that occur fewer than {min_count} times are unknown. The test sentences are grouped by
-the number of their source words, with punctuation marks. Each group has a BLEU of its
-own, of all its sentences together, and a share of exact translations.
-
-![BLEU over the number of source words, with and without attention](lengths.png)
-
-{table}
-
-sacrebleu `{signature}`, on lower-case words
-
-{training}
-
-The networks are small and saw few sentences, so their BLEU is low. Compare the two
-curves, not one of them with published results. They show that the network with
-attention learns faster, not how good the other one can become. Each row is one run,
-with Keras {keras} on {backend}. BLEU also depends on the sentences of a group: short
-ones are often frequent phrases. All figures are in
-`examples/studies/lengths/results/lengths.json`."""
-EXAMPLE = """## An alignment of the trained network
-
-The picture shows the weights for the first test sentence of 8 to 10 words that the
-network with attention translated exactly. Each row is an English word that it wrote.
-A column without a word is an invisible character of the corpus.
-
-![The weights of a Dutch sentence for each word of its English
-translation](lengths-alignment.png)"""
 
 
 def table(runs: Sequence[Run]) -> str:
@@ -89,18 +54,16 @@ def series(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return found
 
 
-def page(results: dict[str, Any]) -> str:
-    """Writes the results page in Markdown from the JSON report."""
-    runs = results["runs"]
-    settings = runs[0]["settings"]
+def tables(raw: dict[str, Any]) -> dict[str, str]:
+    """Returns the tables of docs/results/lengths.md."""
+    runs = raw["lengths"]["runs"]
     groups = runs[0]["result"]["groups"]
-    head = ["", "seed", *(_range(one) for one in groups)]
     rows = [["sentences", "", *(str(one["sentences"]) for one in groups)]]
     for name, scale, form in (("bleu", 1, "{:.1f}"), ("exact", 100, "{:.0f} %")):
         for run in runs:
             title = f"{TITLES[name]}, {KINDS[run['attention']]}"
-            found = [form.format(scale * one[name]) for one in run["result"]["groups"]]
-            rows.append([title, str(run["seed"]), *found])
+            cells = [form.format(scale * one[name]) for one in run["result"]["groups"]]
+            rows.append([title, str(run["seed"]), *cells])
     training = [
         [
             KINDS[run["attention"]],
@@ -112,20 +75,8 @@ def page(results: dict[str, Any]) -> str:
         ]
         for run in runs
     ]
-    parts = [
-        PAGE.format(
-            pairs=f"{settings['pairs']:,}",
-            backend=runs[0]["backend"],
-            keras=runs[0]["keras"],
-            table=reports.table(head, rows),
-            signature=runs[0]["result"]["signature"],
-            training=reports.table(
-                ["", "seed", "weights", "loss", "BLEU, all", "CPU time of training"],
-                training,
-            ),
-            **{name: settings[name] for name in NAMED},
-        )
-    ]
-    if any(run["result"]["example"] for run in runs):
-        parts.append(EXAMPLE)
-    return "\n\n".join(parts) + "\n"
+    titles = ["", "seed", "weights", "loss", "BLEU, all", "CPU time of training"]
+    return {
+        "bleu": reports.table(["", "seed", *map(_range, groups)], rows),
+        "training": reports.table(titles, training),
+    }
