@@ -15,6 +15,8 @@ from studies import reports
 from studies.captions.data import Data
 from studies.store import Run
 
+KINDS = ("soft", "straight_through", "reinforce")
+
 
 def draw(model: ImageCaptioner, data: Data, folder: pathlib.Path, name: str) -> None:
     """Draws the attention for a generated caption of the first two digits."""
@@ -46,23 +48,50 @@ def example(model: ImageCaptioner, data: Data) -> dict[str, Any]:
 
 
 def table(runs: list[Run]) -> str:
-    """Formats the results of each run, and the mean of each kind of attention.
+    """Formats a row per kind of attention and its settings.
 
-    The standard deviation follows a mean of several runs.
+    Several runs of a kind have a mean with a standard deviation.
     """
-    lines = [f"{'attention':18}{'seed':>5}{'exact %':>9}{'on digit %':>12}{'CPU s':>8}"]
-    for kind in dict.fromkeys(run["attention"] for run in runs):
-        same = [run for run in runs if run["attention"] == kind]
-        for run in same:
-            one = run["result"]
-            lines.append(
-                f"{kind:18}{run['seed']:5}{one['exact']:9.1f}{one['on_digit']:12.1f}"
-                f"{one['decoder_cpu_seconds']:8.0f}"
-            )
-        exact = np.array([run["result"]["exact"] for run in same])
-        spread = f" ± {exact.std(ddof=1):.1f}" if len(exact) > 1 else ""
-        lines.append(f"{kind:18}{'mean':>5}{exact.mean():9.1f}{spread}")
-    return "\n".join(lines)
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for run in runs:
+        kinds.setdefault(_kind(run), []).append(run["result"])
+    rows = []
+    for kind, results in kinds.items():
+        exact = np.array([one["exact"] for one in results])
+        spread = (
+            f"{exact.mean():.1f} ± {exact.std(ddof=1):.1f}" if len(exact) > 1 else ""
+        )
+        seconds = np.mean([one["decoder_cpu_seconds"] for one in results])
+        rows.append(
+            [
+                kind,
+                ", ".join(f"{share:.1f}" for share in exact),
+                spread,
+                ", ".join(f"{one['on_digit']:.1f}" for one in results),
+                f"{seconds:.0f} s",
+            ]
+        )
+    titles = ["attention", "exact captions in %", "mean", "attention on the digit in %"]
+    return reports.table([*titles, "CPU time"], rows)
+
+
+def _kind(run: Run) -> str:
+    """Returns the kind of attention with the settings that it uses."""
+    if run["attention"] != "reinforce":
+        return run["attention"].replace("_", "-")
+    decoder = run["settings"]["decoder"]
+    names = ("expected_rate", "weight", "epochs")
+    return ", ".join(["REINFORCE", *(f"{name} {decoder[name]:g}" for name in names)])
+
+
+def tables(raw: dict[str, Any]) -> dict[str, str]:
+    """Returns the tables of docs/results/captions.md."""
+
+    def place(run: Run) -> Any:
+        return KINDS.index(run["attention"]), _kind(run), run["seed"]
+
+    files = {"test": "captions", "dev": "captions-dev"}
+    return {n: table(sorted(raw[f]["runs"], key=place)) for n, f in files.items()}
 
 
 def report(runs: list[Run]) -> dict[str, Any]:

@@ -200,14 +200,20 @@ def line(run: dict[str, Any]) -> str:
 
 
 def table(runs: Sequence[dict[str, Any]]) -> str:
-    """Formats the mean accuracy of each kind in per cent, by number of facts."""
-    head = f"{'read from':38}{'nets':>5}" + "".join(f"{n:7}" for n in LENGTHS)
-    lines = [head]
-    for one in series(runs):
-        count = sum(name_of(run) == one["name"] for run in runs)
-        scores = "".join(f"{100 * share:7.1f}" for share in one["y"])
-        lines.append(f"{one['name']:38}{count:5}{scores}")
-    return "\n".join(lines)
+    """Formats the accuracy of each run in per cent, by number of facts."""
+    rows = [
+        [name_of(run), str(run["seed"])]
+        + [f"{100 * share:.1f}" for share in run["accuracy"].values()]
+        + [f"{run['cpu_seconds']:.0f}"]
+        for run in runs
+    ]
+    titles = ["answer from", "seed", *runs[0]["accuracy"], "CPU seconds"]
+    return reports.table(titles, rows)
+
+
+def tables(raw: dict[str, Any]) -> dict[str, str]:
+    """Returns the table of docs/results/forgetting.md."""
+    return {"accuracy": table(raw["forgetting"]["runs"])}
 
 
 def series(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -64,6 +64,7 @@ REGRESSION: dict[str, Any] = {
 }
 WIDTHS = (22,)  # of padded batches, besides the maximum
 SPLITS = ("train", "dev", "test")
+ACCURACIES = {"dev": "dev", "test": "test", "test_int8": "test, int8"}
 NEEDED = ("model", "seed", "backend", "keras", "settings", "result")
 
 
@@ -345,22 +346,24 @@ def _do(
 
 def table(runs: list[Run]) -> str:
     """Formats the accuracies of each run, and the mean over the networks."""
-    lines = [f"{'accuracy in %':24}{'dev':>8}{'test':>8}{'test, int8':>12}"]
-    networks = [r["result"] for r in runs if r["model"] == "network"]
-    for one in runs:
-        result, seed = one["result"], one["seed"]
-        name = one["model"] if seed is None else f"{one['model']}, seed {seed}"
-        row = f"{name:24}{result['dev']:8.2f}{result['test']:8.2f}"
-        lines.append(row + (f"{result['test_int8']:12.2f}" if seed is not None else ""))
-    means = {
-        key: np.mean([one[key] for one in networks])
-        for key in ("dev", "test", "test_int8")
+    networks = [run["result"] for run in runs if run["model"] == "network"]
+    results = {}
+    for run in runs:
+        seed = "" if run["seed"] is None else f", seed {run['seed']}"
+        results[run["model"] + seed] = run["result"]
+    results["network, mean"] = {
+        name: np.mean([one[name] for one in networks]) for name in ACCURACIES
     }
-    lines.append(
-        f"{'network, mean':24}{means['dev']:8.2f}{means['test']:8.2f}"
-        f"{means['test_int8']:12.2f}"
-    )
-    return "\n".join(lines)
+    rows = [
+        [name, *(f"{one[a]:.2f}" if a in one else "" for a in ACCURACIES)]
+        for name, one in results.items()
+    ]
+    return reports.table(["accuracy in %", *ACCURACIES.values()], rows)
+
+
+def tables(raw: dict[str, Any]) -> dict[str, str]:
+    """Returns the table of docs/results/sentiment.md."""
+    return {"accuracy": table(raw["sentiment"]["runs"])}
 
 
 def report(runs: list[Run]) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def main(args: argparse.Namespace) -> int:
                 run = store.add(do(system, seed, settings, texts, asked))
             runs.append(run)
             command_line.write(args, report(runs))  # save after each run
-    print(table(runs))
+    print(table(summary(runs)))
     return 0
 
 
@@ -123,17 +123,29 @@ def _difference(tables: dict[str, list[questions.Known]], name: str) -> np.ndarr
     return (ours - theirs)[None]
 
 
-def table(runs: list[Run]) -> str:
-    """Formats the share of correct answers with its interval, and words per second."""
-    lines = [f"{'':12}{'pairs':>22}{'analogies':>22}{'words/s':>10}"]
-    for system, row in summary(runs).items():
-        cells = "".join(
-            f"{'{:.3f} ({:.3f}, {:.3f})'.format(*row[name]):>22}"
+def table(found: dict[str, dict[str, Any]]) -> str:
+    """Formats a `summary`: correct answers with intervals, and words per second."""
+    rows = []
+    for system, row in found.items():
+        cells = [
+            "{:.3f} ({:.3f}, {:.3f})".format(*row[name])
             for name in questions.Known._fields
-        )
+        ]
         speed = row.get("words_a_cpu_second")
-        lines.append(f"{system:12}{cells}" + ("" if speed is None else f"{speed:10,}"))
-    return "\n".join(lines)
+        rows.append([system, *cells, "" if speed is None else f"{speed:,}"])
+    return reports.table(["mean", *questions.Known._fields, "words/s"], rows)
+
+
+def tables(raw: dict[str, Any]) -> dict[str, str]:
+    """Returns the tables of docs/results/words.md."""
+    runs = raw["words"]["runs"]
+    rows = [
+        [run["system"], str(run["seed"])]
+        + [f"{run['result'][name]:.3f}" for name in questions.Known._fields]
+        for run in runs
+    ]
+    each = reports.table(["", "seed", *questions.Known._fields], rows)
+    return {"means": table(raw["words"]["summary"]), "runs": each}
 
 
 def report(runs: list[Run]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from keras_attention.distribution import check, layout_map
 from keras_attention.version import __version__
 from speed.devices.cases import CASES, SIZES
 from speed.devices.processes import NAMES, train
+from speed.devices.report import tables
 from speed.devices.training import MESH, losses
 from studies.command_line import UsageError
 
@@ -40,43 +41,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Prints both tables, and fails if losses differ by more than 1e-5."""
+    """Prints the tables, and fails if losses differ by more than 1e-5."""
     use_virtual_devices()
     names = [name for name in CASES if args.only in name]
     if not names:
         raise UsageError(f"--only must be in a name of {list(CASES)}")
-    print("| model | first loss | last loss | DataParallel | ModelParallel | part |")
-    print("|---|---|---|---|---|---|")
     trained = {}
     for name in names:
-        trained[name] = found = compare(name)
-        print(
-            f"| {name} | {found['losses'][0]:.5f} | {found['losses'][-1]:.5f} "
-            f"| {found['DataParallel']:.0e} | {found['ModelParallel']:.0e} "
-            f"| {found['part']:.2f} |",
-            flush=True,
-        )
-    print("\n| model | bytes of weights | a device | part |\n|---|---|---|---|")
-    sizes = {}
-    for name in SIZES:
-        sizes[name] = found = share(SIZES[name]())
-        print(
-            f"| {name} | {found['bytes']:,} | {found['a device']:,} "
-            f"| {found['part']:.3f} |",
-            flush=True,
-        )
+        print(f"{name} …", flush=True)
+        trained[name] = compare(name)
     processes = compare_processes() if args.processes else {}
     patterns = compare_patterns() if args.patterns else {}
+    about = {
+        "version": __version__,
+        "keras": keras.__version__,
+        "python": platform.python_version(),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+    }
+    sizes = {name: share(make()) for name, make in SIZES.items()}
+    results: dict[str, Any] = {"about": about, "trained": trained, "sizes": sizes}
+    results |= {"processes": processes} if processes else {}
+    results |= {"patterns": patterns} if patterns else {}
+    print(*tables({"devices": results}).values(), sep="\n\n")
     if args.json:
-        about = {
-            "version": __version__,
-            "keras": keras.__version__,
-            "python": platform.python_version(),
-            "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        }
-        results: dict[str, Any] = {"about": about, "trained": trained, "sizes": sizes}
-        results |= {"processes": processes} if processes else {}
-        results |= {"patterns": patterns} if patterns else {}
         args.json.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
     both = [*trained.values(), *processes.values()]
     errors = [max(t["DataParallel"], t["ModelParallel"]) for t in both]
@@ -106,8 +93,7 @@ def compare(name: str) -> dict[str, Any]:
 
 
 def compare_processes() -> dict[str, Any]:
-    """Prints and returns how far losses in two processes differ from one device's."""
-    print("\n| two processes | DataParallel | ModelParallel |\n|---|---|---|")
+    """Returns how far losses in two processes differ from one device's."""
     reports = train()
     found = {}
     for name in NAMES:
@@ -119,13 +105,11 @@ def compare_processes() -> dict[str, Any]:
             )
             for mode in ("DataParallel", "ModelParallel")
         }
-        row = " | ".join(f"{difference:.0e}" for difference in found[name].values())
-        print(f"| {name} | {row} |", flush=True)
     return found
 
 
 def compare_patterns() -> dict[str, Any]:
-    """Prints and returns what retrieval from split patterns gives and needs."""
+    """Returns what retrieval from split patterns gives and needs."""
     from speed.devices import retrieval  # it imports JAX
 
     return retrieval.compare()

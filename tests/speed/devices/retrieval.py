@@ -79,9 +79,7 @@ def memory_of_a_step(
 
 
 def compare() -> dict[str, dict[str, float]]:
-    """Prints and returns the differences and the parts of the memory."""
-    print("\n| normalizer | similarity | difference | bytes | a device | part |")
-    print("|---|---|---|---|---|---|")
+    """Returns the differences and the parts of the memory."""
     results = {}
     for normalizer in energy.NORMALIZERS:
         for similarity in energy.SIMILARITIES:
@@ -89,16 +87,10 @@ def compare() -> dict[str, dict[str, float]]:
                 sum(memory_of_a_step(normalizer, similarity, mesh).values())
                 for mesh in (None, mesh_of_all())
             )
-            found = {
+            results[f"{normalizer}, {similarity}"] = {
                 "difference": difference(normalizer, similarity),
                 "bytes": one,
                 "a device": many,
                 "part": many / one,
             }
-            results[f"{normalizer}, {similarity}"] = found
-            print(
-                f"| {normalizer} | {similarity} | {found['difference']:.0e} "
-                f"| {one:,} | {many:,} | {found['part']:.3f} |",
-                flush=True,
-            )
     return results
