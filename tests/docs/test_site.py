@@ -102,6 +102,17 @@ def test_the_tables_of_the_results_are_those_of_the_raw_files():
     assert [with_tables(page) for page in pages] == pages, "python docs/tables.py"
 
 
+def test_the_commands_on_the_pages_name_what_exists():
+    command = re.compile(r"python ((?:examples|tests|docs)/[a-z0-9_/.]+)")
+    named = {
+        (page.name, path)
+        for page in module_of_docs("code_host").PAGES
+        for path in command.findall(page.read_text("utf-8"))
+    }
+    assert len(named) > 50
+    assert not [pair for pair in named if not (ROOT / pair[1]).exists()]
+
+
 NARROW = """<!DOCTYPE html><meta charset="utf-8"><style>{style}</style>
 <body style="margin: 0"><div class="md-typeset" style="width: 390px">
 <p><span class="equation"><math display="block"><mrow>{terms}</mrow></math></span></p>
