@@ -120,39 +120,40 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
     papers = published.columns("1k")
     joint = []
     for name in ("joint", "joint-renamed", "joint-lessons"):
-        own = raw[f"babi-{name}-1k"]
-        joint.append((f"{own['recipe']}: best", _best_cells(own)))
-        joint.append(("mean ± sd", _mean_cells(own["runs"])))
+        results = raw[f"babi-{name}-1k"]
+        joint.append((f"{results['recipe']}: best", _best_cells(results)))
+        joint.append(("mean ± sd", _mean_cells(results["runs"])))
     joint.append(("paper (best of 10)", _cells(papers["joint_PE_LS_RN"])))
     joint.append(("Universal Transformer", _cells(papers["UT_joint"])))
 
     single = []
     for title in ("BoW", "PE", "PE LS", "PE LS RN"):
-        own = raw[f"babi-single-{title.lower().replace(' ', '-')}"]
-        over_all = _mean_cells(own["runs"], 1)[-2].strip("*")
-        single.append((title, [*_best_cells(own, 1), over_all]))
+        results = raw[f"babi-single-{title.lower().replace(' ', '-')}"]
+        over_all = _mean_cells(results["runs"], 1)[-2].strip("*")
+        single.append((title, [*_best_cells(results, 1), over_all]))
         theirs = papers[title.replace(" ", "_")]
         single.append(("paper", [*_cells(theirs, 1), "–"]))
 
-    own = raw["babi-single-exchanged-1k"]
+    results = raw["babi-single-exchanged-1k"]
     tyings = [
-        "layer-wise" if best(g)["network"] else "adjacent" for g in _groups(own["runs"])
+        "layer-wise" if best(g)["network"] else "adjacent"
+        for g in _groups(results["runs"])
     ]
     exchanged = [
-        ("best", _best_cells(own)),
-        ("mean ± sd", _mean_cells(own["runs"])),
+        ("best", _best_cells(results)),
+        ("mean ± sd", _mean_cells(results["runs"])),
         ("kept tying", [*tyings, "", ""]),
         ("Universal Transformer", _cells(papers["UT_single"])),
     ]
 
-    own = raw["babi-single-10k"]
-    short = {int(task): count for task, count in own["trained_on_less"].items()}
-    chosen = {int(k): error for k, error in own["best_by_training_error"].items()}
-    theirs = dict(zip(TASKS, own["paper"]["errors"]))
+    results = raw["babi-single-10k"]
+    short = {int(task): count for task, count in results["trained_on_less"].items()}
+    chosen = {int(k): error for k, error in results["best_by_training_error"].items()}
+    paper = dict(zip(TASKS, results["paper"]["errors"]))
     whole = [task for task in TASKS if task not in short]
     many = [
         (title, _cells([c[t] for t in whole]) + [f"{c[t]:.1f}" for t in short])
-        for title, c in (("best", chosen), ("paper", theirs))
+        for title, c in (("best", chosen), ("paper", paper))
     ]
     less = [f"{t} {TASKS[t]}, trained on {count:,}" for t, count in short.items()]
 
@@ -182,27 +183,27 @@ def _task_table(
     return reports.table(["task", *titles], list(zip(names, *cells, strict=True)))
 
 
-def _cells(found: Sequence[float], digits: int = 2) -> list[str]:
+def _cells(numbers: Sequence[float], digits: int = 2) -> list[str]:
     """Formats the error of each task, their mean, and the number of failed tasks."""
-    failed = sum(error > FAILED for error in found)
-    mean = f"**{np.mean(found):.{digits}f}**"
-    return [*(f"{error:.1f}" for error in found), mean, str(failed)]
+    failed = sum(error > FAILED for error in numbers)
+    mean = f"**{np.mean(numbers):.{digits}f}**"
+    return [*(f"{error:.1f}" for error in numbers), mean, str(failed)]
 
 
-def _best_cells(own: dict[str, Any], digits: int = 2) -> list[str]:
-    return _cells(list(own["best_by_training_error"].values()), digits)
+def _best_cells(results: dict[str, Any], digits: int = 2) -> list[str]:
+    return _cells(list(results["best_by_training_error"].values()), digits)
 
 
 def _mean_cells(runs: list[Run], digits: int = 2) -> list[str]:
     """Formats mean ± sd over the runs: of each task's error, and of the mean error."""
-    found = np.array(list(errors(runs).values()))  # (tasks, seeds)
+    grid = np.array(list(errors(runs).values()))  # (tasks, seeds)
 
     def spread(numbers: np.ndarray, digits: int = 1) -> str:
         return f"{numbers.mean():.{digits}f} ± {numbers.std(ddof=1):.{digits}f}"
 
-    failed = f"{(found > FAILED).sum(0).mean():.1f}"
-    mean = f"**{spread(found.mean(0), digits)}**"
-    return [*(spread(numbers) for numbers in found), mean, failed]
+    failed = f"{(grid > FAILED).sum(0).mean():.1f}"
+    mean = f"**{spread(grid.mean(0), digits)}**"
+    return [*(spread(numbers) for numbers in grid), mean, failed]
 
 
 def _means(

@@ -102,8 +102,8 @@ def whole(runs: list[Run]) -> dict[str, Any]:
 
 def tables(raw: dict[str, Any]) -> dict[str, str]:
     """Returns the tables of docs/results/hopfield.md."""
-    found, runs = raw["bags"]["summaries"], raw["bags"]["runs"]
-    names = [name.capitalize() for name in found]
+    summary_of, runs = raw["bags"]["summaries"], raw["bags"]["runs"]
+    names = [name.capitalize() for name in summary_of]
     auc = [
         [
             name.capitalize(),
@@ -113,7 +113,7 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
             f"{one['of_five']:.2f}",
             "{} ± {}".format(*PUBLISHED[name]),
         ]
-        for name, one in found.items()
+        for name, one in summary_of.items()
     ]
     settings = []
     for n, setting in enumerate(runs[0]["settings"]["chosen_from"]):
@@ -121,14 +121,14 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
             f"width {setting['dims'][0]}, instance dropout "
             f"{setting['instance_dropout']:g}, rate {setting['rate']:g}"
         ]
-        for one in found.values():
+        for one in summary_of.values():
             row.append(f"{one['chosen'][n]} of {sum(one['chosen'])}")
-        settings.append(row + [f"{one['each'][n]:.2f}" for one in found.values()])
+        settings.append(row + [f"{one['each'][n]:.2f}" for one in summary_of.values()])
     examples = []
     for name, published in EXAMPLES.items():
-        own = [run for run in runs if run["data"] == name]
-        shares = [f"{run['result']['accuracy']:.3f}" for run in own]
-        epochs = str(own[0]["settings"]["epochs"])
+        same_data = [run for run in runs if run["data"] == name]
+        shares = [f"{run['result']['accuracy']:.3f}" for run in same_data]
+        epochs = str(same_data[0]["settings"]["epochs"])
         examples.append([name, epochs, *shares, str(published)])
     columns = [f"{what}, {name}" for what in ("chosen", "AUC alone") for name in names]
     titles = ["", "mean", "95 % interval", "standard deviation between repeats"]

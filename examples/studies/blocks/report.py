@@ -41,14 +41,14 @@ def whole(runs: list[Run]) -> dict[str, Any]:
 def tables(raw: dict[str, Any]) -> dict[str, str]:
     """Returns the tables of docs/results/blocks.md, and the commands."""
     runs = raw["blocks"]["runs"]
-    found = {"players": summary(runs)}
+    texts = {"players": summary(runs)}
     for what in ("met", "fewest"):
         for by in ("constraints", "goals"):
-            found[f"{what} by {by}"] = shares_table(runs, by, what)
+            texts[f"{what} by {by}"] = shares_table(runs, by, what)
     for run in runs:
         if run["model"] == "dnc":
-            found[f"dnc, seed {run['seed']}"] = both_table(run)
-    return {**found, "commands": commands(runs)}
+            texts[f"dnc, seed {run['seed']}"] = both_table(run)
+    return {**texts, "commands": commands(runs)}
 
 
 def summary(runs: list[Run]) -> str:

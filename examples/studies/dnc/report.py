@@ -69,13 +69,15 @@ def _place(run: Run) -> Any:
 
 def tables(raw: dict[str, Any]) -> dict[str, str]:
     """Returns the tables of docs/results/dnc.md by task, with the commands."""
-    found = {}
+    texts = {}
     for name in TASKS:
-        own = [run for run in raw["dnc"]["runs"] if run["task"].split()[0] == name]
-        if own:
-            table = TABLES.get(name, runs_table)(own)
-            found[name] = f"{table}\n\n{commands(own)}"
-    return found
+        same_task = [
+            run for run in raw["dnc"]["runs"] if run["task"].split()[0] == name
+        ]
+        if same_task:
+            table = TABLES.get(name, runs_table)(same_task)
+            texts[name] = f"{table}\n\n{commands(same_task)}"
+    return texts
 
 
 def runs_table(runs: list[Run]) -> str:

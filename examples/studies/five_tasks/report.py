@@ -50,7 +50,7 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
     """Returns the tables of docs/results/five-tasks.md, and the command."""
     runs = raw["five-tasks"]["runs"]
     tried = [run for run in runs if run["seed"] == TRIED_SEED]
-    own = [run for run in runs if run["seed"] != TRIED_SEED]
+    tested = [run for run in runs if run["seed"] != TRIED_SEED]
     tasks = [
         [name, task.description, task.rule, f"{100 * task.guess:.1f} %"]
         for name, task in TASKS.items()
@@ -59,12 +59,12 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
     return {
         "tasks": reports.table(["task", "facts and answers", "guess", "right"], tasks),
         "models": reports.table(["model", "what it is"], families),
-        "answers": _scores(own, "answers"),
-        "stories": _scores(own, "stories"),
-        "learned": _summary(own),
-        "training": _training(own),
+        "answers": _scores(tested, "answers"),
+        "stories": _scores(tested, "stories"),
+        "learned": _summary(tested),
+        "training": _training(tested),
         "rates": _tried(tried),
-        "command": f"```bash\n{_command(own, tried)}\n```",
+        "command": f"```bash\n{_command(tested, tried)}\n```",
     }
 
 

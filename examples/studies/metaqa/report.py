@@ -108,7 +108,7 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
     return {"hits": reports.table(["hits@1 in %", *FILES.values()], rows)}
 
 
-def _numbers(runs: list[dict[str, Any]], keys: tuple[str, ...]) -> list[float]:
+def _numbers(runs: list[Any], keys: tuple[str, ...]) -> list[float]:
     """Returns a figure of each run; nothing if they lack it, as old results may."""
     if keys[0] not in runs[0]:
         return []

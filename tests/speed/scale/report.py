@@ -99,12 +99,12 @@ def table(points: Sequence[Point]) -> str:
 
 def tables(raw: dict[str, Any]) -> dict[str, str]:
     """Returns the tables of docs/results/scale.md: of each curve and kind of call."""
-    found = {}
-    for name, own in _by_curve(raw["scale"]["points"]).items():
-        for kind in dict.fromkeys(p["series"].partition(", ")[2] for p in own):
-            of_kind = [p for p in own if p["series"].partition(", ")[2] == kind]
-            found[f"{name} {kind}".strip()] = _table(name, of_kind)
-    return found
+    texts = {}
+    for name, same_curve in _by_curve(raw["scale"]["points"]).items():
+        for kind in dict.fromkeys(p["series"].partition(", ")[2] for p in same_curve):
+            of_kind = [p for p in same_curve if p["series"].partition(", ")[2] == kind]
+            texts[f"{name} {kind}".strip()] = _table(name, of_kind)
+    return texts
 
 
 def _table(name: str, points: Sequence[Point]) -> str:
