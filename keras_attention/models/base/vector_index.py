@@ -11,7 +11,7 @@ import json
 import os
 import pathlib
 from collections.abc import Iterator
-from typing import Any, BinaryIO, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from keras import ops
@@ -422,7 +422,7 @@ def checked_candidates(
     return numbers
 
 
-def digest_of(file: BinaryIO) -> bytes:
+def digest_of(file: Any) -> bytes:
     """Returns the SHA-256 of what follows the first bytes of a file."""
     file.seek(DIGEST)
     return hashlib.file_digest(file, "sha256").digest()

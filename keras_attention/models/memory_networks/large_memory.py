@@ -370,7 +370,8 @@ class LargeMemory:
             if not block[:, 0].all():
                 filled[here] = block.any(1)
         free = filled & ~np.isin(numbers, before)  # a fact is retrieved only once
-        numbers, similar = numbers[free], similar[free]
+        if not free.all():
+            numbers, similar = numbers[free], similar[free]
         if self._sentences.model.adaptive:  # m_∅ is older than all facts
             numbers = np.append(-1, numbers)
             similar = np.append(self._sentences.nothing() @ query, similar)
