@@ -10,17 +10,17 @@ import importlib
 import json
 import os
 import pathlib
-import zipfile
 from collections.abc import Iterator
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from keras import ops
 
-from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.arguments import one_of, positive
 
-FORMAT = "keras_attention.VectorIndex 3"
+FORMAT = "keras_attention.VectorIndex 4"
 BLOCK = 2**16  # keys read at a time
+DIGEST = 32  # bytes of a digest
 MARKS = 64  # keys of a memory that are compared
 CENTROIDS = 256  # of each byte of a code
 FACTORY = {
@@ -162,24 +162,16 @@ class VectorIndex:
         seed: int = 0,
     ) -> None:
         library = faiss()
-        if kind not in FACTORY:
-            raise ValueError(
-                f"`kind` must be one of {[*FACTORY]}. Received: kind={kind!r}"
-            )
-        self.kind = kind
+        self.kind = one_of("kind", kind, FACTORY)
         self.count = positive("count", count)
         self.probes = positive("probes", probes)
         self.ef_search = positive("ef_search", ef_search)
         positive("ef_construction", ef_construction)
-        if positive("neighbors", neighbors) < 2:
-            raise ValueError(
-                f"`neighbors` must be at least 2. Received: neighbors={neighbors}"
-            )
+        positive("neighbors", neighbors, least=2)
         keys = Keys(keys)
         self.size, self.width = keys.shape
-        if cells is None:
-            cells = max(round(self.size**0.5), 1)
-        elif positive("cells", cells) > self.size and "ivf" in kind:
+        cells = round(self.size**0.5) if cells is None else positive("cells", cells)
+        if cells > self.size and "ivf" in kind:
             raise ValueError(
                 "`cells` must be at most the number of keys. "
                 f"Received: cells={cells}, len(keys)={self.size}"
@@ -214,10 +206,14 @@ class VectorIndex:
             index.hnsw.rng = library.RandomGenerator(seed)
         if sample:
             index.train(keys.sample(sample, seed))
-        for _, block in keys.blocks():
+        for block in keys.blocks():
             index.add(block)
-        self._index, marks = index, keys.marks()
-        self._keys = {"digest": keys.digest, "memory": keys.memory, "marks": marks}
+        self._index = index
+        self._keys = {
+            "digest": keys.digest,
+            "memory": keys.memory,
+            "marks": keys.marks(),
+        }
 
     @property
     def exact(self) -> bool:
@@ -288,7 +284,9 @@ class VectorIndex:
             )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the index to one file, a zip archive, by way of `path + ".new"`.
+        """Writes the index to one file, by way of `path + ".new"`.
+
+        The file has a SHA-256 of the rest, a line of JSON and the bytes of FAISS.
 
         Raises:
             OSError: if the file cannot be written. An existing file then stays as it
@@ -297,12 +295,14 @@ class VectorIndex:
         new = os.fspath(path) + ".new"
         about = {"format": FORMAT, **{name: getattr(self, name) for name in SAVED}}
         try:
-            with zipfile.ZipFile(new, "w") as archive:
-                archive.writestr("about", json.dumps(about))
-                with archive.open("index", "w", force_zip64=True) as file:
-                    writer = faiss().PyCallbackIOWriter(file.write)
-                    faiss().write_index(self._index, writer)
-            with open(new, "rb") as file:
+            with open(new, "wb+") as file:
+                file.write(bytes(DIGEST) + json.dumps(about).encode() + b"\n")
+                writer = faiss().PyCallbackIOWriter(file.write)
+                faiss().write_index(self._index, writer)
+                digest = digest_of(file)
+                file.seek(0)
+                file.write(digest)
+                file.flush()
                 os.fsync(file.fileno())
             os.replace(new, path)
         except RuntimeError as error:  # FAISS drops the error of `file.write`
@@ -324,23 +324,17 @@ class VectorIndex:
             ValueError: if the file is not a saved index or is damaged, or was built
                 from other keys.
         """
-        library, loaded = faiss(), cls.__new__(cls)
-        try:
-            with zipfile.ZipFile(path) as archive:
-                about = json.loads(archive.read("about"))
-                if about["format"] != FORMAT:
-                    raise ValueError(f"its format is {about['format']!r}")
-                for name in SAVED:
-                    setattr(loaded, name, about[name])
-                if archive.testzip():
-                    raise ValueError("it is damaged")
-                with archive.open("index") as file:
-                    reader = library.PyCallbackIOReader(file.read)
-                    loaded._index = library.read_index(reader)
-            if (loaded._index.ntotal, loaded._index.d) != (loaded.size, loaded.width):
-                raise ValueError(f"it is damaged: its header has size={loaded.size}")
-        except (KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{path} is not a saved VectorIndex: {error}") from error
+        library, loaded, rule = faiss(), cls.__new__(cls), "is not a saved VectorIndex"
+        with open(path, "rb") as file:
+            if file.read(DIGEST) != digest_of(file):
+                raise ValueError(f"{path} {rule}, or it is damaged")
+            file.seek(DIGEST)
+            about = json.loads(file.readline())
+            if about["format"] != FORMAT:
+                raise ValueError(f"{path} {rule}: its format is {about['format']!r}")
+            for name in SAVED:
+                setattr(loaded, name, about[name])
+            loaded._index = library.read_index(library.PyCallbackIOReader(file.read))
         loaded.check_keys(keys)
         return loaded
 
@@ -372,8 +366,8 @@ class Keys:
                 f"keys.shape={self.shape}, keys.dtype={getattr(keys, 'dtype', None)}"
             )
 
-    def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Yields the number of each block's first key, and the block; sets `digest`."""
+    def blocks(self) -> Iterator[np.ndarray]:
+        """Yields the keys in blocks, float32, and sets `digest`."""
         digest = hashlib.sha256(f"{self.shape} ".encode())
         for start in range(0, self.shape[0], BLOCK):
             with np.errstate(over="ignore"):
@@ -386,27 +380,21 @@ class Keys:
                     f"block that are not, such as keys[{start + wrong[0]}]"
                 )
             digest.update(block.data)
-            yield start, block
+            yield block
         self.digest = digest.hexdigest()
 
     def sample(self, count: int, seed: int) -> np.ndarray:
-        """Returns a random sample of at most `count` keys, in order."""
-        rows, parts = np.arange(self.shape[0]), []
-        if count < len(rows):
-            rows = np.random.default_rng(seed).choice(len(rows), count, replace=False)
-            rows.sort()
-        for start, block in self.blocks():
-            first, last = np.searchsorted(rows, [start, start + len(block)])
-            parts.append(block[rows[first:last] - start])
-        return np.concatenate(parts)
+        """Returns a random sample of about `count` keys, in order."""
+        rng, share = np.random.default_rng(seed), count / self.shape[0]
+        return np.concatenate([b[rng.random(len(b)) < share] for b in self.blocks()])
 
     def marks(self) -> list[float]:
         """Returns the products of up to 64 keys with random signs."""
         size, width = self.shape
         signs = np.random.default_rng(width).choice([-1.0, 1.0], width)
         rows = np.unique(np.linspace(0, size - 1, MARKS).astype(int)).tolist()
-        keys = [self._part(row, row + 1)[0] for row in rows]
-        return [float(key.astype("float64") @ signs) for key in keys]
+        keys = np.stack([self._part(row, row + 1)[0] for row in rows])
+        return (keys.astype("float64") @ signs).tolist()
 
 
 def checked_candidates(
@@ -432,6 +420,12 @@ def checked_candidates(
             f"of shape {numbers.shape} and dtype {numbers.dtype}"
         )
     return numbers
+
+
+def digest_of(file: Any) -> bytes:
+    """Returns the SHA-256 of what follows the first bytes of a file."""
+    file.seek(DIGEST)
+    return hashlib.file_digest(file, "sha256").digest()
 
 
 def faiss() -> Any:

@@ -2,8 +2,7 @@
 
     about     a JSON text: the format, the model's sizes, the hash and its options
     facts     the words of each chunk, 2¹⁶ consecutive facts
-    postings  the facts of a bucket in a chunk, as their places in the chunk;
-              id = bucket · 2¹⁶ + number of the chunk
+    postings  the facts of a bucket in a chunk; id = bucket · 2¹⁶ + number of the chunk
 
 SQLite undoes a change that does not end, and lets one process write at a time.
 
@@ -22,7 +21,7 @@ import urllib.parse
 import weakref
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -32,10 +31,11 @@ from keras_attention.models.memory_networks.hashes import (
     Hash,
     WordHash,
     checked,
+    grouped,
     progress,
 )
 
-FORMAT = "keras_attention.LargeMemory 3"
+FORMAT = "keras_attention.LargeMemory 4"
 NAME, NEW = "memory.sqlite", "memory.new"
 FILES = {NAME, NEW, f"{NAME}-journal"}  # of a folder
 BITS = 16
@@ -63,30 +63,23 @@ HASHES: dict[str, type[Hash]] = {"WordHash": WordHash, "ClusterHash": ClusterHas
 
 
 class FactFile:
-    """Facts in a SQLite file, and the lists of their hash.
+    """Facts in a SQLite file or, for the path ":memory:", in a database in memory.
 
-    Other processes may append to the file. `size` is the number of facts that it had
-    when it was opened, or after the last `append` of this object.
-
-    Args:
-        path: the file; ":memory:" for a database in memory.
-        vocabulary_size: the number of words, which determines their dtype.
-        create: whether to create the file.
+    `size` is the number of facts that the file had when it was opened, or after the
+    last `append` of this object. Other processes may append to the file.
     """
 
-    def __init__(
-        self, path: Any, vocabulary_size: int = 1, create: bool = False
-    ) -> None:
+    def __init__(self, path: Any) -> None:
         in_memory = path == ":memory:"
-        self.path = path if in_memory else os.path.abspath(path)
-        self.dtype = narrowest(vocabulary_size)
-        self.size, self.width = 0, 0
+        self.path = path if in_memory else os.path.realpath(path)
+        self.size, self.width, self.dtype = 0, 0, np.dtype("uint8")
         self._chunks: dict[int, np.ndarray] = {}
         self._counts: dict[int, float] = {}
-        # Before the file is opened: see `locked`.
-        self._status = None if create or in_memory else os.stat(path)
-        # Not by another descriptor: closing it would drop the locks of this process.
-        mode = "memory" if in_memory else "rwc" if create else "rw"
+        is_new = in_memory or not os.path.exists(path)
+        # Before the file is opened: see `locked`. Not by another descriptor: closing it
+        # would drop the locks of this process.
+        self._status = None if is_new else os.stat(path)
+        mode = "memory" if in_memory else "rwc" if is_new else "rw"
         self._db = sqlite3.connect(
             f"file:{urllib.parse.quote(self.path)}?mode={mode}",
             timeout=WAIT,
@@ -99,8 +92,17 @@ class FactFile:
         )
         self.close = weakref.finalize(self, self._db.close)
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "A LargeMemory, or its index, cannot be copied: use its `save` and `load`. "
+            f"Received: a memory with the file {self.path}"
+        )
+
     def build(
-        self, blocks: Iterable[np.ndarray], about: Any = None, index: Hash | None = None
+        self,
+        about: dict[str, Any],
+        groups: Iterable[list[np.ndarray]],
+        index: Hash | None = None,
     ) -> None:
         """Writes facts to a new file, which is of no use after an error."""
         pragmas = "PRAGMA journal_mode = OFF", f"PRAGMA cache_size = -{PAGES}"
@@ -109,8 +111,9 @@ class FactFile:
         text = json.dumps(about)
         crc = zlib.crc32(text.encode())
         self._db.execute("INSERT INTO about VALUES (?, ?)", [text, crc])
-        for block in blocks:
-            self._add(block, index)
+        self.dtype = dtype_of(about)
+        for group in groups:
+            self._add(group, index)
         self._db.execute("COMMIT")
         self.size, self.width = self._last()
         if not self.size:
@@ -119,7 +122,7 @@ class FactFile:
     def append(self, facts: np.ndarray, index: Hash | None) -> None:
         """Adds facts after the last one of the file: all, or none if it fails."""
         with self.locked():
-            self._add(facts, index)
+            self._add([facts], index)
             self._db.execute("COMMIT")
         size, width = self._last()
         self._counts.clear()
@@ -141,7 +144,10 @@ class FactFile:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
         except sqlite3.DatabaseError as error:
-            raise OSError(f"{self.path} could not be written: {error}") from error
+            advice = ": delete it first" if "not a database" in str(error) else ""
+            raise OSError(
+                f"{self.path} could not be written: {error}{advice}"
+            ) from error
 
     def check_file(self) -> None:
         """Raises a ValueError if another memory has replaced the file.
@@ -149,8 +155,7 @@ class FactFile:
         SQLite looks for a journal by the file's name, so a connection to the old file
         would take the journal of the new one for its own.
         """
-        status = self._status
-        if status and not os.path.samestat(os.stat(self.path), status):
+        if self._status and not os.path.samestat(os.stat(self.path), self._status):
             raise ValueError(
                 f"The memory in {os.path.dirname(self.path)} was changed since it was "
                 "opened: load it again."
@@ -161,22 +166,21 @@ class FactFile:
         row = self._db.execute(LAST, [self.dtype.itemsize, CHUNK]).fetchone()
         return row or (0, 0)
 
-    def _add(self, facts: np.ndarray, index: Hash | None) -> None:
-        """Writes facts after the last one of the file, in a transaction."""
+    def _add(self, blocks: list[np.ndarray], index: Hash | None) -> None:
+        """Writes blocks of facts after the last one of the file, in a transaction."""
         size, width = self._last()
-        width = max(width, facts.shape[1])
-        chunk, words = size >> BITS, padded(facts, width).astype(self.dtype)
-        if size & PLACE:
-            words = np.concatenate([padded(self._read(chunk), width), words])
+        chunk, incomplete = size >> BITS, size & PLACE
+        if incomplete:
+            blocks = [self._read(chunk), *blocks]
+        width = max(width, *(block.shape[1] for block in blocks))
+        words = np.concatenate([padded(b.astype(self.dtype), width) for b in blocks])
         parts = [words[n : n + CHUNK].tobytes() for n in range(0, len(words), CHUNK)]
-        rows = zip(itertools.count(chunk), parts, itertools.repeat(width))
-        self._db.executemany(ADD_FACTS, rows)
+        chunks = zip(itertools.count(chunk), parts, itertools.repeat(width))
+        self._db.executemany(ADD_FACTS, chunks)
         if index is not None:
-            pairs = index.pairs(facts, size)
-            ids, places = pairs >> BITS, (pairs & PLACE).astype("<u2")
-            starts = np.flatnonzero(np.diff(ids, prepend=-1))
-            data = (part.tobytes() for part in np.split(places, starts[1:]))
-            self._db.executemany(ADD_POSTINGS, zip(ids[starts].tolist(), data))
+            lists = grouped(index.pairs(words[incomplete:], size), BITS)
+            postings = ((number, facts.tobytes()) for number, facts in lists)
+            self._db.executemany(ADD_POSTINGS, postings)
 
     def _read(self, chunk: int) -> np.ndarray:
         self.check_file()
@@ -196,7 +200,6 @@ class FactFile:
 
     def rows(self, facts: np.ndarray) -> np.ndarray:
         """Returns the words of the facts `facts` (n,): (n, L)."""
-        facts = np.asarray(facts, "int64")
         words = np.empty((len(facts), self.width), self.dtype)
         chunks, places = facts >> BITS, facts & PLACE
         starts = np.flatnonzero(np.diff(chunks, prepend=-1)).tolist()
@@ -212,15 +215,12 @@ class FactFile:
         first = bucket << 32 - BITS
         span = first, first | self.size - 1 >> BITS
         if bucket not in self._counts:  # SQLite does not read the lists for this
-            count = self._db.execute(f"SELECT TOTAL(length(data)) / 2 {where}", span)
+            count = self._db.execute(f"SELECT TOTAL(length(data)) / 4 {where}", span)
             self._counts[bucket] = count.fetchone()[0]
         if self._counts[bucket] > most + CHUNK:
             return np.zeros(0, "uint32")
-        rows = self._db.execute(f"SELECT id, data {where}", span).fetchall()
-        places = np.frombuffer(b"".join([data for _, data in rows]), "<u2")
-        chunks = np.array([number - first for number, _ in rows], "uint32")
-        lengths = [len(data) // 2 for _, data in rows]
-        facts = np.repeat(chunks << np.uint32(BITS), lengths) | places
+        rows = self._db.execute(f"SELECT data {where}", span)
+        facts = np.frombuffer(b"".join([data for (data,) in rows]), "<u4")
         facts = facts[: np.searchsorted(facts, self.size)]
         return facts if len(facts) <= most else facts[:0]
 
@@ -235,7 +235,7 @@ class FactFile:
         about = json.loads(text)
         if about["format"] != FORMAT:
             raise ValueError(f"its format is {about['format']!r}")
-        self.dtype = narrowest(about["sizes"]["vocabulary_size"])
+        self.dtype = dtype_of(about)
         self._db.execute("BEGIN")  # another process may append between both
         self.size, self.width = self._last()
         counts = self._db.execute(COUNTS, [self.dtype.itemsize]).fetchone()
@@ -256,7 +256,7 @@ class FactFile:
 def write(
     path: str | os.PathLike[str],
     about: dict[str, Any],
-    blocks: Iterable[np.ndarray],
+    groups: Iterable[list[np.ndarray]],
     index: Hash | None,
 ) -> None:
     """Writes a memory to a folder, and replaces the one in it at the end."""
@@ -272,16 +272,14 @@ def write(
         )
     folder.mkdir(parents=True, exist_ok=True)
     file, new_file = folder / NAME, folder / NEW
-    if not file.exists():
-        file.touch()
+    file.touch()
     try:
         # The old file is locked: nobody appends to it, or writes a new one. A journal
         # on the disk would be taken for one of the new file.
         with contextlib.closing(FactFile(file)) as old, old.locked("MEMORY"):
             new_file.unlink(missing_ok=True)
-            size = about["sizes"]["vocabulary_size"]
-            with contextlib.closing(FactFile(new_file, size, True)) as new:
-                new.build(blocks, about, index)
+            with contextlib.closing(FactFile(new_file)) as new:
+                new.build(about, groups, index)
             os.replace(new_file, file)
             if hasattr(os, "O_DIRECTORY"):  # wait until the disk has the name
                 descriptor = os.open(folder, os.O_DIRECTORY)
@@ -315,9 +313,9 @@ def is_file(path: pathlib.Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
-def narrowest(vocabulary_size: int) -> np.dtype:
+def dtype_of(about: dict[str, Any]) -> np.dtype:
     """Returns the smallest unsigned dtype that holds all words."""
-    return np.min_scalar_type(vocabulary_size - 1).newbyteorder("<")
+    return np.min_scalar_type(about["sizes"]["vocabulary_size"] - 1).newbyteorder("<")
 
 
 def padded(facts: np.ndarray, width: int) -> np.ndarray:
@@ -325,10 +323,10 @@ def padded(facts: np.ndarray, width: int) -> np.ndarray:
     return np.pad(facts, ((0, 0), (0, width - facts.shape[1])))
 
 
-def blocks_of(
+def groups_of(
     facts: np.ndarray | Iterable[np.ndarray], vocabulary_size: int, verbose: int = 0
-) -> Iterator[np.ndarray]:
-    """Yields checked facts, `GROUP` or more at a time, and shows their number."""
+) -> Iterator[list[np.ndarray]]:
+    """Yields blocks of checked facts, `GROUP` or more at a time; shows their number."""
     parts = [facts] if isinstance(facts, np.ndarray) else facts
     bar = progress(len(facts) if isinstance(facts, np.ndarray) else None, verbose)
     done, group = 0, list[np.ndarray]()
@@ -340,13 +338,7 @@ def blocks_of(
             bar.update(done)
             group.append(block)
             if sum(map(len, group)) >= GROUP:
-                yield joined(group)
+                yield group
                 group = []
     if group:
-        yield joined(group)
-
-
-def joined(blocks: list[np.ndarray]) -> np.ndarray:
-    """Joins facts of several lengths."""
-    width = max(block.shape[1] for block in blocks)
-    return np.concatenate([padded(block, width) for block in blocks])
+        yield group

@@ -9,12 +9,13 @@ Shapes: N facts, L words of a fact.
 from __future__ import annotations
 
 import abc
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import keras
 import numpy as np
 
-from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.arguments import number, positive
 from keras_attention.ops.hashing import k_means, rarest, telling_words, united
 
 BLOCK = 2**17  # facts indexed at a time
@@ -24,15 +25,12 @@ class Lists:
     """The facts of each bucket, in memory."""
 
     def __init__(self) -> None:
-        self.size = 0
-        self._parts: dict[int, list[np.ndarray]] = {}
+        self.size, self._parts = 0, dict[int, list[np.ndarray]]()
 
     def add(self, pairs: np.ndarray, count: int) -> None:
         """Adds the pairs of the next `count` facts, see `Hash.pairs`."""
-        buckets, facts = pairs >> 32, (pairs & (2**32 - 1)).astype("uint32")
-        starts = np.flatnonzero(np.diff(buckets, prepend=-1))
-        for bucket, part in zip(buckets[starts].tolist(), np.split(facts, starts[1:])):
-            self._parts.setdefault(bucket, []).append(part)
+        for bucket, facts in grouped(pairs, 32):
+            self._parts.setdefault(bucket, []).append(facts)
         self.size += count
 
     def facts_of(self, bucket: int, most: float) -> np.ndarray:
@@ -94,10 +92,7 @@ class Hash(abc.ABC):
             bar.update(start + len(block))
 
     def pairs(self, facts: np.ndarray, first: int) -> np.ndarray:
-        """Returns bucket · 2³² + number of the fact, int64 in ascending order.
-
-        `first` is the number of the first of the facts (n, L).
-        """
+        """Returns bucket · 2³² + fact, ascending int64; `first` is the first fact."""
         if first + len(facts) > 2**32:
             raise ValueError(
                 f"`facts` must be at most 2³². Received: {first + len(facts)} facts"
@@ -171,11 +166,7 @@ class WordHash(Hash):
         budget: int | None = None,
         verbose: int = 0,
     ) -> None:
-        if not max_share > 0:
-            raise ValueError(
-                f"`max_share` must be above 0. Received: max_share={max_share}"
-            )
-        self.max_share = max_share
+        self.max_share = number("max_share", max_share, above=0)
         self.budget = None if budget is None else positive("budget", budget)
         super().__init__(facts, verbose)
 
@@ -234,14 +225,10 @@ class ClusterHash(Hash):
                 f"of `facts`. Received: vectors.shape={vectors.shape}, "
                 f"facts.max()={facts.max(initial=0)}"
             )
-        if clusters < 1:
-            raise ValueError(
-                f"`clusters` must be at least 1. Received: clusters={clusters}"
-            )
-        words = telling_words(facts, max_share)
+        count, words = positive("clusters", clusters), telling_words(facts, max_share)
         self.clusters = np.full(len(vectors), -1)  # of each word; −1 for none
         if len(words):
-            count = min(clusters, len(words))
+            count = min(count, len(words))
             self.clusters[words] = k_means(vectors[words], count, seed)
         super().__init__(facts, verbose)
 
@@ -250,11 +237,18 @@ class ClusterHash(Hash):
         return np.where(known, self.clusters[np.where(known, words, 0)], -1)
 
 
+def grouped(pairs: np.ndarray, bits: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Yields each value of `pairs >> bits`, and the facts of its pairs, uint32."""
+    groups = pairs >> bits
+    starts = np.flatnonzero(np.diff(groups, prepend=-1))
+    facts = pairs.astype("<u4")  # the low 32 bits
+    return zip(groups[starts].tolist(), np.split(facts, starts[1:]))
+
+
 def progress(target: int | None, verbose: int) -> Any:
     """Returns a progress bar of a number of facts."""
-    return keras.utils.Progbar(
-        target, verbose=verbose and target != 0, unit_name="fact"
-    )
+    verbose = verbose if target != 0 else 0
+    return keras.utils.Progbar(target, verbose=verbose, unit_name="fact")
 
 
 def checked(facts: np.ndarray) -> np.ndarray:

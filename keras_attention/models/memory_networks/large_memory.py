@@ -16,10 +16,6 @@ from keras import ops
 
 from keras_attention import kernels
 from keras_attention.layers.base.checked import check_ids
-from keras_attention.layers.memory_networks.fact_finder import FactFinder
-from keras_attention.layers.memory_networks.sentence_encoder import SentenceEncoder
-from keras_attention.layers.memory_networks.sentence_features import SentenceFeatures
-from keras_attention.layers.memory_networks.word_responder import WordResponder
 from keras_attention.models.base.vector_index import (
     CandidateIndex,
     VectorIndex,
@@ -29,8 +25,9 @@ from keras_attention.models.memory_networks.fact_file import (
     CHUNK,
     FORMAT,
     HASHES,
+    NAME,
     FactFile,
-    blocks_of,
+    groups_of,
     opened,
     write,
 )
@@ -43,7 +40,6 @@ ARGUMENTS = {
     *(*SIZES, "supports", "time", "adaptive", "hop_versions"),
     *("dtype", "name", "trainable"),
 }
-BLOCK = 2**14  # sentences embedded at a time
 
 
 class Answers(NamedTuple):
@@ -103,17 +99,14 @@ class LargeMemory:
     def __init__(
         self, model: Any, facts: np.ndarray, index: CandidateIndex | None = None
     ) -> None:
-        file = FactFile(":memory:", model.vocabulary_size)
-        file.build(blocks_of(checked(facts), model.vocabulary_size))
-        self._set(model, SentenceKeys(model), file, None)
+        sentences, file = SentenceKeys(model), FactFile(":memory:")
+        groups = groups_of(checked(facts), model.vocabulary_size)
+        file.build(sentences.about(None), groups)
+        self._set(sentences, file, None)
         self.index = index
 
-    def _set(
-        self, model: Any, sentences: SentenceKeys, file: FactFile, index: Hash | None
-    ) -> None:
-        self._model, self._sentences = model, sentences
-        self._finder, self._responder = model.get_layer("O"), model.get_layer("R")
-        self._file, self._hash = file, index
+    def _set(self, sentences: SentenceKeys, file: FactFile, index: Hash | None) -> None:
+        self._sentences, self._file, self._hash = sentences, file, index
         self._index: CandidateIndex | None = index
         self._digest: str | None = None
 
@@ -177,8 +170,8 @@ class LargeMemory:
         if max_share is not None:
             index = WordHash(np.zeros((0, 1), int), max_share, budget)
         bar = 1 if verbose == "auto" else int(verbose)
-        blocks = blocks_of(facts, model.vocabulary_size, bar)
-        write(path, about(model, SentenceKeys(model), index), blocks, index)
+        groups = groups_of(facts, model.vocabulary_size, bar)
+        write(path, SentenceKeys(model).about(index), groups, index)
         return cls.load(path, model, verify=False)
 
     def append(self, facts: np.ndarray) -> None:
@@ -198,7 +191,7 @@ class LargeMemory:
                 whose memory was replaced since this one was opened.
         """
         facts, index = checked(facts), self._index
-        check_ids("facts", facts, self._model.vocabulary_size)
+        check_ids("facts", facts, self._sentences.model.vocabulary_size)
         if index is not None and not hasattr(index, "append"):
             raise ValueError(
                 "`index` must have the method `append` to add facts to its memory. "
@@ -227,7 +220,7 @@ class LargeMemory:
         indexed again.
 
         Raises:
-            OSError: if the file cannot be written.
+            OSError: if the file cannot be written, or its place has another file.
             ValueError: if the index is neither a `WordHash` nor a `ClusterHash`, or the
                 path is a file, or a folder with other files.
         """
@@ -237,8 +230,11 @@ class LargeMemory:
                 "`index` must be a WordHash, a ClusterHash or None to be saved; a "
                 f"VectorIndex has its own `save` and `load`. Received: index={index!r}"
             )
-        blocks = (self._words(start) for start in range(0, self.size, CHUNK))
-        write(path, about(self._model, self._sentences, index), blocks, index)
+        groups = ([self._words(start)] for start in range(0, self.size, CHUNK))
+        write(path, self._sentences.about(index), groups, index)
+        if self._file.path == os.path.realpath(os.path.join(path, NAME)):
+            file, _, index = opened(path, verify=False)
+            self._set(self._sentences, file, index)
 
     @classmethod
     def load(
@@ -259,21 +255,20 @@ class LargeMemory:
         """
         sentences = SentenceKeys(model)
         file, made_with, index = opened(path, verify)
+        rule = f"`model` must be the one that the memory in {path} was made with"
         for name, size in made_with["sizes"].items():
-            if getattr(model, name, None) != size:
+            if (received := getattr(model, name, None)) != size:
                 raise ValueError(
-                    f"`model` must be the one that the memory in {path} was made "
-                    f"with, of {name}={size!r}. Received: "
-                    f"model.{name}={getattr(model, name, None)!r}"
+                    f"{rule}, of {name}={size!r}. Received: model.{name}={received!r}"
                 )
         if sentences.fingerprint != made_with["embedding"]:
             raise ValueError(
-                f"`model` must be the one that the memory in {path} was made with; "
-                "this one has other weights, or was trained since. `model.remember` "
-                f"makes the memory anew. Received: model={model!r}"
+                f"{rule}; this one has other weights, or was trained since. "
+                "`model.remember` makes the memory anew. Received: "
+                f"model={model!r}"
             )
         memory = cls.__new__(cls)
-        memory._set(model, sentences, file, index)
+        memory._set(sentences, file, index)
         return memory
 
     def sentences(self, facts: np.ndarray) -> np.ndarray:
@@ -329,15 +324,16 @@ class LargeMemory:
                 "`questions` must be integers (questions, words). Received: "
                 f"questions.shape={questions.shape}, questions.dtype={questions.dtype}"
             )
-        check_ids("questions", questions, self._model.vocabulary_size)
+        model, finder = self._sentences.model, self._sentences.finder
+        check_ids("questions", questions, model.vocabulary_size)
         asked = self._sentences.features(questions)  # (B, ·)
-        state = self._finder.question(asked)  # (B, D)
-        batch, hops = len(questions), self._finder.supports
-        facts = np.full((batch, hops), -1)
+        state = finder.question(asked)  # (B, D)
+        batch, hops = len(questions), finder.supports
+        facts, features = np.full((batch, hops), -1), []
         scored = np.zeros(batch, "int64")
         for hop in range(hops):
-            query = self._finder.embed(state)
-            weights = to_numpy(self._finder.weights_of_time(query))  # (B, 3)
+            query = finder.embed(state)
+            weights = to_numpy(finder.weights_of_time(query))  # (B, 3)
             query = to_numpy(query)
             for b in range(batch):
                 if hop == 0 or facts[b, hop - 1] >= 0:
@@ -345,13 +341,15 @@ class LargeMemory:
                         query[b], weights[b], questions[b], facts[b, :hop]
                     )
                     scored[b] += count
+            words = self.sentences(np.maximum(facts[:, hop], 0))
+            words = np.where(facts[:, hop, None] >= 0, words, 0)
+            features.append(self._sentences.features(words))  # (B, ·)
             if hop + 1 < hops:
-                state = self._finder.add(state, hop, self._features(facts[:, hop]))
+                state = finder.add(state, hop, features[hop])
         slots = np.where(facts >= 0, np.arange(hops), -1)  # (B, K)
-        memory = np.stack([self._features(facts[:, h]) for h in range(hops)], axis=1)
-        memory = np.pad(memory, ((0, 0), (0, 0), (1, 0)))  # (B, K, ·), no times needed
-        words = to_numpy(self._responder(asked, memory, slots)).argmax(-1)
-        return Answers(words, facts, scored)
+        memory = np.pad(np.stack(features, axis=1), ((0, 0), (0, 0), (1, 0)))  # times
+        scores = model.get_layer("R")(asked, memory, slots)  # (B, V)
+        return Answers(to_numpy(scores).argmax(-1), facts, scored)
 
     def _best(
         self, query: np.ndarray, weights: np.ndarray, words: np.ndarray, before: Any
@@ -361,39 +359,32 @@ class LargeMemory:
         if self.index is not None:
             text = np.concatenate([words, *self.sentences(before)])
             slots = checked_candidates(self.index, self.size, text, query)
-        number = self.size if slots is None else len(slots)
-        similar = self._sentences.similarity(query, number)
-        # A fact's number stands for its time: only the order of times counts.
-        x = before[-1] if len(before) else self.size
-        best, count = None, 0
-        for start in reversed(range(0, number, CHUNK)):  # from the newest block
-            if slots is None:
-                block = self._words(start)
-                numbers = np.arange(start, start + len(block))
-            else:
-                numbers = slots[start : start + CHUNK]
-                block = self.sentences(numbers)
-            if not block[:, 0].all():  # empty facts are no candidates
-                filled = block.any(1)
-                numbers, block = numbers[filled], block[filled]
-            count += len(numbers)
-            new = ~np.isin(numbers, before)  # a fact is retrieved only once
-            if not new.all():
-                numbers, block = numbers[new], block[new]
-            best = last_of_one_pass(numbers, similar(block), weights, x, best)
-        if self._model.adaptive:  # m_∅ is older than all facts
-            nothing = (self._sentences.nothing() @ query)[None]
-            best = last_of_one_pass(np.array([-1]), nothing, weights, x, best)
-        return (-1 if best is None else best[0]), count
+        numbers = np.arange(self.size) if slots is None else slots
+        similarity = self._sentences.similarity(query, len(numbers))
+        similar = np.empty(len(numbers), "float32")
+        filled = np.ones(len(numbers), bool)  # empty facts are no candidates
+        for start in range(0, len(numbers), CHUNK):
+            here = slice(start, start + CHUNK)
+            block = self._words(start) if slots is None else self.sentences(slots[here])
+            similar[here] = similarity(block)
+            if not block[:, 0].all():
+                filled[here] = block.any(1)
+        free = filled & ~np.isin(numbers, before)  # a fact is retrieved only once
+        if not free.all():
+            numbers, similar = numbers[free], similar[free]
+        if self._sentences.model.adaptive:  # m_∅ is older than all facts
+            numbers = np.append(-1, numbers)
+            similar = np.append(self._sentences.nothing() @ query, similar)
+        best = -1
+        if len(numbers):
+            # A fact's number stands for its time: only the order of times counts.
+            x = before[-1] if len(before) else self.size
+            best = int(numbers[one_pass(similar, weights, x, numbers)])
+        return best, int(filled.sum())
 
     def _words(self, start: int) -> np.ndarray:
         """Returns the words of the chunk of facts that starts at `start`."""
         return self._file.chunk(start // CHUNK)[: self.size - start]
-
-    def _features(self, slots: np.ndarray) -> np.ndarray:
-        """Returns the features (B, ·) of the facts `slots` (B,); zeros for −1."""
-        words = self.sentences(np.maximum(slots, 0))
-        return self._sentences.features(np.where(slots[:, None] >= 0, words, 0))
 
 
 class SentenceKeys:
@@ -401,8 +392,8 @@ class SentenceKeys:
 
     def __init__(self, model: Any) -> None:
         check_features(model)
-        self._model, self._layer = model, model.get_layer("I")
-        self._finder = finder = model.get_layer("O")
+        self.model, self._layer = model, model.get_layer("I")
+        self.finder = finder = model.get_layer("O")
         parts = [part for part in (finder.candidate, finder.map) if part is not None]
         self._weights = [weight for part in parts for weight in part.weights]
         self._may_differ = kernels.changes(self._weights)
@@ -418,6 +409,16 @@ class SentenceKeys:
             digest.update(f"{array.dtype} {array.shape} ".encode() + array.tobytes())
         return digest.hexdigest()
 
+    def about(self, index: Hash | None) -> dict[str, Any]:
+        """Returns what the file of a memory tells about the model and the hash."""
+        return {
+            "format": FORMAT,
+            "sizes": {size: int(getattr(self.model, size)) for size in SIZES},
+            "embedding": self.fingerprint,
+            "hash": index and type(index).__name__,
+            "options": index and index.options(),
+        }
+
     def check(self) -> None:
         """Raises a ValueError if the weights that embed facts have changed."""
         if not self._may_differ():  # as far as the backend's tensors tell
@@ -426,7 +427,7 @@ class SentenceKeys:
         if self._digest() != self.fingerprint:
             raise ValueError(
                 "`model` was trained since the memory was made: `model.remember` makes "
-                f"the memory anew. Received: model={self._model!r}"
+                f"the memory anew. Received: model={self.model!r}"
             )
         self._may_differ = may_differ
 
@@ -438,11 +439,7 @@ class SentenceKeys:
 
     def embed(self, words: np.ndarray) -> np.ndarray:
         """Returns the embeddings of sentences (n, L), float32 (n, D)."""
-        keys = np.zeros((len(words), self._rows.shape[1]), "float32")
-        for start in range(0, len(words), BLOCK):
-            here = slice(start, start + BLOCK)
-            keys[here] = self._map(summed(self._rows, self.features(words[here])))
-        return keys
+        return self._map(summed(self._rows, self.features(words)))
 
     def nothing(self) -> np.ndarray:
         """Returns the embedding of m_∅, float32 (D,)."""
@@ -452,26 +449,15 @@ class SentenceKeys:
         self, query: np.ndarray, number: int
     ) -> Callable[[np.ndarray], np.ndarray]:
         """Returns a function of words that computes s_O(x, mᵢ) for `number` facts."""
-        if self._finder.map is None and len(self._rows) <= 64 * number:
+        if self.finder.map is None and len(self._rows) <= 64 * number:
             scores = self._rows @ query  # (F,): each feature adds a number of its own
             return lambda words: summed(scores, self.features(words))
         return lambda words: self.embed(words) @ query
 
     def _map(self, sums: np.ndarray) -> np.ndarray:
-        if self._finder.map is None:
+        if self.finder.map is None:
             return sums
-        return padded_call(self._finder.embed, sums).astype("float32", copy=False)
-
-
-def about(model: Any, sentences: SentenceKeys, index: Hash | None) -> dict[str, Any]:
-    """Returns what the file of a memory tells about the model and the hash."""
-    return {
-        "format": FORMAT,
-        "sizes": {size: int(getattr(model, size)) for size in SIZES},
-        "embedding": sentences.fingerprint,
-        "hash": index and type(index).__name__,
-        "options": index and index.options(),
-    }
+        return padded_call(self.finder.embed, sums).astype("float32", copy=False)
 
 
 def check_size(index: CandidateIndex | None, size: int) -> None:
@@ -485,54 +471,35 @@ def check_size(index: CandidateIndex | None, size: int) -> None:
 
 def check_features(model: Any) -> None:
     """Raises a ValueError if the features of a fact depend on more than its words."""
-    layers = [model.get_layer(name) for name in "IOR"]
-    types = SentenceFeatures, FactFinder, WordResponder
-    others = {
-        name: value
-        for name, value in model.get_config().items()
-        if name not in ARGUMENTS and value
-    }
-    if others or any(type(layer) is not t for layer, t in zip(layers, types)):
+    config = model.get_config().items()
+    others = [f"{n}={value!r}" for n, value in config if value and n not in ARGUMENTS]
+    if others:
         raise ValueError(
             "`model` must be a MemNN with features of words and n-grams only: a large "
-            "memory stores nothing else. Received: model with "
-            + (", ".join(f"{n}={v!r}" for n, v in others.items()) or repr(layers))
+            f"memory stores nothing else. Received: model with {', '.join(others)}"
         )
-    encoder = layers[1].candidate
-    if type(encoder) is not SentenceEncoder or encoder.encoding != "bag":
+    encoder = model.get_layer("O").candidate
+    if encoder.encoding != "bag":
         raise ValueError(
             "`model` must embed a fact as a sum over its features. "
             f"Received: candidate={encoder!r}"
         )
 
 
-def last_of_one_pass(
-    times: np.ndarray,
-    similar: np.ndarray,
-    weights: np.ndarray,
-    x: int,
-    best: tuple[int, np.float32] | None,
-) -> tuple[int, np.float32] | None:
-    """Computes `ops.ranking.one_pass` for one row, for one block after the other.
-
-    The times (n,) are ascending, and below those of earlier blocks; `similar` (n,) is
-    s_O(x, mᵢ); `best` is the time and the similarity of the best memory so far.
-    """
-    left = len(times)
-    if best is None:
-        if not left:
-            return None
-        left -= 1
-        best = times[left], similar[left]
+def one_pass(similar: np.ndarray, weights: np.ndarray, x: int, times: Any) -> int:
+    """Computes `ops.ranking.one_pass` for one row, whose times (M,) are ascending."""
     older = weights[0] * (x < times)
-    while left:  # from the newest to the oldest
-        bonus = weights[1] * (x < best[0]) + weights[2]
-        ahead = similar[:left] - best[1] + (older[:left] + bonus) > 0
-        if not ahead.any():
-            break
-        left = int(left - 1 - ahead[::-1].argmax())
-        best = times[left], similar[left]
-    return int(best[0]), best[1]
+    best = stop = len(times) - 1
+    while stop:  # from the newest to the oldest
+        first = max(stop - CHUNK, 0)
+        bonus = weights[1] * (x < times[best]) + weights[2]
+        score = similar[first:stop] - similar[best] + (older[first:stop] + bonus)
+        ahead = np.flatnonzero(score > 0)
+        if len(ahead):
+            best = stop = first + int(ahead[-1])
+        else:
+            stop = first
+    return best
 
 
 def summed(rows: np.ndarray, features: np.ndarray) -> np.ndarray:

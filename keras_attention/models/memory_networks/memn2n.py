@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers import MemoryAge, MemoryHop, SentenceEncoder
+from keras_attention.layers.base.arguments import one_of
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.memory_networks.sentence_encoder import normal
 from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
@@ -112,11 +113,8 @@ class MemN2N(AnswersQuestions, ConfiguredModel):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        for name, value, known in (("tying", tying, TYINGS), ("time", time, TIMES)):
-            if value not in known:
-                raise ValueError(
-                    f"`{name}` must be one of {list(known)}. Received: {name}={value!r}"
-                )
+        one_of("tying", tying, TYINGS)
+        one_of("time", time, TIMES)
         if null_memories is None:
             null_memories = normalizer == "softmax"
         elif null_memories and normalizer != "softmax":

@@ -10,11 +10,12 @@ from keras import ops
 
 from keras_attention.layers.base.arguments import natural, positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.memory_networks.fact_finder import FactFinder
-from keras_attention.layers.memory_networks.memory_writer import MemoryWriter
-from keras_attention.layers.memory_networks.sentence_features import SentenceFeatures
-from keras_attention.layers.memory_networks.word_contexts import WordContexts
-from keras_attention.layers.memory_networks.word_responder import WordResponder
+from keras_attention.layers.memory_networks.memnn import FactFinder, WordResponder
+from keras_attention.layers.memory_networks.sentence_features import (
+    MemoryWriter,
+    SentenceFeatures,
+    WordContexts,
+)
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.strings import AnswersQuestions
 from keras_attention.models.base.vector_index import CandidateIndex

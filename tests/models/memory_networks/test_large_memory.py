@@ -1,5 +1,6 @@
 """A large memory on the disk: saved, opened, built, appended, damaged, interrupted."""
 
+import copy
 import sqlite3
 from zlib import crc32
 
@@ -14,7 +15,7 @@ from keras_attention.models.memory_networks import fact_file, large_memory
 from keras_attention.models.memory_networks.hashes import Lists
 from keras_attention.models.memory_networks.large_memory import (
     SentenceKeys,
-    last_of_one_pass,
+    one_pass,
 )
 
 N, L, WORDS = 211, 5, 61
@@ -70,7 +71,7 @@ def test_keys_are_the_models(facts, arguments, nonlinear):
         np.testing.assert_allclose(similar, expected @ query, atol=1e-5)
 
 
-def test_the_pass_in_blocks_is_the_pass_in_one():
+def test_the_pass_in_blocks_is_the_pass_in_one(monkeypatch):
     """Against algorithm 1, fact by fact in float64."""
     rng = np.random.default_rng(5)
     for size in (1, 2, 40, 97):
@@ -82,11 +83,8 @@ def test_the_pass_in_blocks_is_the_pass_in_one():
             if similar[i] - similar[best] + np.dot(weights, features) > 0:
                 best = i
         for block in (1, 7, 100):
-            last = None
-            for stop in range(size, 0, -block):
-                here = np.arange(max(stop - block, 0), stop)
-                last = last_of_one_pass(here, similar[here], weights, x, last)
-            assert last[0] == best
+            monkeypatch.setattr(large_memory, "CHUNK", block)
+            assert one_pass(similar, weights, x, np.arange(size)) == best
 
 
 @pytest.mark.parametrize(
@@ -388,7 +386,7 @@ def outside(path):
             changed("UPDATE about SET text = replace(text, '0.15', '0.0')"),
             "`about` has",
         ),
-        (about("LargeMemory 3", "LargeMemory 9"), "its format is 'keras_attention.Lar"),
+        (about("LargeMemory 4", "LargeMemory 9"), "its format is 'keras_attention.Lar"),
         (about("WordHash", "OtherHash"), "OtherHash"),
         (about("max_share", "share"), "max_share"),
         (about("vocabulary_size", "size"), "vocabulary_size"),
@@ -466,6 +464,41 @@ def test_facts_out_of_range(facts, tmp_path):
     with pytest.raises(IndexError, match="`facts` must be from"):
         memory.keys(1, len(facts) + 1)
     np.testing.assert_array_equal(memory.sentences([-1]), memory.sentences([last]))
+
+
+def test_a_memory_that_is_saved_to_its_own_folder_goes_on(facts, tmp_path):
+    model, path = strong(), tmp_path / "memory"
+    model.remember(facts, WordHash(facts, 0.15)).save(path)
+    memory = LargeMemory.load(path, model)
+    memory.index = WordHash(facts, 0.15, budget=50)
+    memory.save(path)
+    memory.append(facts[:5])
+    facts = np.concatenate([facts, facts[:5]])
+    expected = model.remember(facts, WordHash(facts, 0.15, budget=50))
+    for same in (memory, LargeMemory.load(path, model)):
+        assert same.digest() == expected.digest()
+        same_answers(same, expected)
+
+
+def test_a_file_that_is_no_database_is_not_replaced(facts, tmp_path):
+    file = tmp_path / "memory.sqlite"
+    file.write_text("A thesis. " * 99)
+    with pytest.raises(OSError, match="file is not a database: delete it first"):
+        strong().remember(facts).save(tmp_path)
+    assert [p.read_text()[:9] for p in tmp_path.iterdir()] == ["A thesis."]
+
+
+def test_a_memory_is_not_copied(facts, tmp_path):
+    model = strong()
+    memory = model.remember(facts)
+    memory.save(tmp_path / "memory")
+    loaded = LargeMemory.load(tmp_path / "memory", model)
+    for each in (memory, loaded):
+        with pytest.raises(TypeError, match="cannot be copied: use its `save` and `lo"):
+            copy.deepcopy(each)
+    index = WordHash(facts, 0.15)  # in memory
+    expected = model.remember(facts, index)
+    same_answers(model.remember(facts, copy.deepcopy(index)), expected)
 
 
 def test_a_memory_that_was_replaced_refuses(facts, tmp_path):

@@ -185,7 +185,7 @@ def test_a_kill_when_a_memory_is_replaced(path, model, when):
     def write():
         _, about, index = fact_file.opened(path, verify=False)
         os.replace = die
-        fact_file.write(path, about, [MORE], index)
+        fact_file.write(path, about, [[MORE]], index)
 
     assert end_of(forked(write)) == -signal.SIGKILL
     expected = MORE if when == "after" else FACTS
@@ -199,7 +199,7 @@ def test_a_kill_of_the_first_build(tmp_path, model):
     path = tmp_path / "m"
 
     def blocks():
-        yield MORE
+        yield [MORE]
         os.kill(os.getpid(), signal.SIGKILL)
 
     about = {"sizes": {"vocabulary_size": WORDS}}
