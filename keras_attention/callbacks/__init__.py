@@ -1,11 +1,14 @@
 """Callbacks that Keras does not provide."""
 
-from keras_attention.callbacks.curriculum import Curriculum
-from keras_attention.callbacks.halve_learning_rate import HalveLearningRate
-from keras_attention.callbacks.lessons import Lessons
-from keras_attention.callbacks.linear_start import LinearStart, is_switch
-from keras_attention.callbacks.scheduled_sampling_decay import ScheduledSamplingDecay
-from keras_attention.callbacks.tensorboard_attention import TensorBoardAttention
+from keras_attention.callbacks.tensorboard import TensorBoardAttention
+from keras_attention.callbacks.training import (
+    Curriculum,
+    HalveLearningRate,
+    Lessons,
+    LinearStart,
+    ScheduledSamplingDecay,
+    is_switch,
+)
 
 __all__ = [
     "Curriculum",
