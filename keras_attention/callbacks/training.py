@@ -11,6 +11,8 @@ from typing import Any
 
 import keras
 
+from keras_attention.layers.base.arguments import number
+
 
 class EpochStates(keras.callbacks.Callback):
     """Base class of callbacks that resume an interrupted training from a file.
@@ -252,9 +254,7 @@ class HalveLearningRate(keras.callbacks.Callback):
 
     def __init__(self, every: int = 25, start: int = 0) -> None:
         super().__init__()
-        if every < 1:
-            raise ValueError(f"`every` must be at least 1. Received: {every=}")
-        self.every = every
+        self.every = number("every", every, least=1)
         self.start = start
 
     def set_model(self, model: Any) -> None:
@@ -308,11 +308,9 @@ class LinearStart(EpochStates):
         super().__init__(path)
         if epochs is not None and epochs < 0:
             raise ValueError(f"`epochs` must not be negative. Received: {epochs=}")
-        if patience < 1:
-            raise ValueError(f"`patience` must be at least 1. Received: {patience=}")
         self.epochs = epochs
         self.monitor = monitor
-        self.patience = patience
+        self.patience = number("patience", patience, least=1)
         self.switched_at: int | None = None
 
     def on_train_begin(self, logs: Any = None) -> None:
@@ -399,9 +397,7 @@ class ScheduledSamplingDecay(keras.callbacks.Callback):
 
     def __init__(self, k: float) -> None:
         super().__init__()
-        if k < 1:
-            raise ValueError(f"`k` must be at least 1. Received: {k=}")
-        self.k = k
+        self.k = number("k", k, least=1)
 
     def probability(self, step: int) -> float:
         """Returns the sampling probability at `step`."""

@@ -15,7 +15,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention.layers.attention.attention import Attention
-from keras_attention.layers.base.arguments import fraction, positive
+from keras_attention.layers.base.arguments import fraction, number, positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.ops import similarity
@@ -31,11 +31,7 @@ class Tables:
     """Builds embeddings with a common regularization, which must be at least 0."""
 
     def __init__(self, regularization: float, dtype: Any) -> None:
-        if not regularization >= 0:
-            raise ValueError(
-                "`regularization` must be at least 0. "
-                f"Received: regularization={regularization}"
-            )
+        number("regularization", regularization, least=0)
         regularizer = keras.regularizers.L2(regularization) if regularization else None
         self.options = {"embeddings_regularizer": regularizer, "dtype": dtype}
 

@@ -131,8 +131,6 @@ class AssociativeMemory(PortableCompilation, Checked, keras.Model):
         super().__init__(
             dtype=dtype, **check_model_keywords("AssociativeMemory", kwargs)
         )
-        if positive("degree", degree) < 2:
-            raise ValueError(f"`degree` must be at least 2. Received: degree={degree}")
         is_number = isinstance(beta, Real) and not isinstance(beta, bool)
         if not (is_number and 0 < beta < math.inf):
             raise ValueError(
@@ -142,7 +140,7 @@ class AssociativeMemory(PortableCompilation, Checked, keras.Model):
         self.beta = float(beta)
         self.normalizer = one_of("normalizer", normalizer, energy.NORMALIZERS)
         self.similarity = one_of("similarity", similarity, energy.SIMILARITIES)
-        self.degree = degree
+        self.degree = positive("degree", degree, 2)
         self.order = one_of("order", order, energy.ORDERS)
         self.chunk_size = positive("chunk_size", chunk_size)
         self.supports_masking = True
