@@ -7,7 +7,7 @@ import references
 from calling import needs_training
 
 from keras_attention import callbacks, layers, models
-from keras_attention.callbacks.training import EpochStates
+from keras_attention.callbacks import EpochStates
 
 B, M, D = 8, 5, 3
 

@@ -15,7 +15,7 @@ from tensorboard.backend.event_processing.event_file_loader import RawEventFileL
 from tensorboard.compat.proto import event_pb2
 
 from keras_attention import layers, ops, record_attention
-from keras_attention.callbacks.tensorboard import EventFile, TensorBoardAttention
+from keras_attention.callbacks import EventFile, TensorBoardAttention
 
 pytestmark = needs_training
 

@@ -255,10 +255,9 @@ class HopfieldLayer(TrainablePatterns):
         front = ops.shape(inputs)[:-1]
         output = ops.reshape(output, (*front, *output.shape[2:]))
         if weights is not None:
-            weights = ops.transpose(weights, (2, 0, 1, 3))  # (B·T, 1, H, S)
-            weights = ops.reshape(weights, (*front, *weights.shape[2:]))
-            if len(inputs.shape) == 3:
-                weights = ops.transpose(weights, (0, 2, 1, 3))  # (B, H, T, S)
+            weights = ops.moveaxis(weights[0], 0, 1)  # (B·T, H, S)
+            weights = ops.reshape(weights, (*front, *weights.shape[1:]))
+            weights = ops.moveaxis(weights, -2, 1)  # (B, H, T, S)
         return output, weights
 
     def _shapes_of(self, shape: tuple) -> tuple[tuple, tuple]:
