@@ -362,7 +362,7 @@ class AttentiveFactorization(ConfiguredModel):
 def _vectors(model: keras.Model, name: str) -> np.ndarray:
     """Returns the table of an embedding, float32."""
     table = model.get_layer(name).embeddings
-    return np.asarray(ops.convert_to_numpy(ops.cast(table, "float32")))
+    return np.array(ops.convert_to_numpy(ops.cast(table, "float32")))
 
 
 def _known(name: str, value: Any, size: int) -> np.ndarray:
@@ -556,8 +556,7 @@ class SkipGram(ConfiguredModel):
 
     def vectors(self) -> np.ndarray:
         """Returns the vectors v of all words, (V, D) float32."""
-        table = self.get_layer("center_embedding").embeddings
-        return np.array(ops.convert_to_numpy(table), "float32")
+        return _vectors(self, "center_embedding")
 
     def nearest(self, word: str, count: int = 10) -> list[tuple[str, float]]:
         """Finds the words with the most similar vectors.

@@ -9,8 +9,8 @@ import numpy as np
 from keras import ops
 
 from keras_attention.layers.multi_head.multi_head_attention import MultiHeadAttention
+from keras_attention.ops.hopfield.energy import NORMALIZERS
 
-NORMALIZERS = ("softmax", "softmax1", "sparsemax", "entmax15", "hardmax")
 # The keys that `projections` may contain, and their defaults.
 PROJECTIONS = {
     "use_bias": True,

@@ -40,7 +40,7 @@ from keras_attention.layers.base.checked import (
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import as_config, export
 from keras_attention.layers.hopfield import conversions, energies
-from keras_attention.layers.hopfield.conversions import NORMALIZERS, PROJECTIONS
+from keras_attention.layers.hopfield.conversions import PROJECTIONS
 from keras_attention.layers.multi_head.cache import check_fits, empty_cache
 from keras_attention.layers.multi_head.projections import (
     Projections,
@@ -56,6 +56,7 @@ from keras_attention.layers.multi_head.projections import (
 from keras_attention.numerics import axes as folding
 from keras_attention.ops.attention import full_bias
 from keras_attention.ops.heads import attend_projected, hide_queries
+from keras_attention.ops.hopfield.energy import NORMALIZERS
 
 Tensor = Any
 MAX_STEPS = 100  # the limit for states that do not converge
@@ -549,10 +550,9 @@ def check_sizes(num_heads: Any, key_dim: Any, value_dim: Any, projections: Any) 
     """Raises a ValueError for invalid or contradictory sizes."""
     positive("num_heads", num_heads)
     for name, width in (("key_dim", key_dim), ("value_dim", value_dim)):
-        if width is None:
-            continue
-        positive(name, width)
-        if projections is False:
+        if width is not None:
+            positive(name, width)
+        if width is not None and projections is False:
             raise ValueError(
                 f"`{name}` is the width of a projection, so it must be None with "
                 f"projections=False. Received: {name}={width}"

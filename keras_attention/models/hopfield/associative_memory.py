@@ -326,7 +326,7 @@ class AssociativeMemory(PortableCompilation, Checked, keras.Model):
         equations = self._equations
 
         def step(states: Tensor, moving: Tensor) -> tuple[Tensor, Tensor]:
-            new, moved = equations.step(states, moving, *self._stored)
+            new, moved = equations.step(states, moving, self._stored)
             return new, ops.logical_and(moving, moved > TOLERANCE)
 
         moving = ops.ones_like(states[:, 0]) > 0  # (T,)
@@ -398,9 +398,9 @@ class AssociativeMemory(PortableCompilation, Checked, keras.Model):
                 patterns.
         """
         shape, flat = self._states("states", states)
-        step, table = self._candidate_step(index, 1.0), self._table
+        step = self._candidate_step(index, 1.0)
         weights = [
-            step.run(part, np.ones(part.shape[0], bool), table, self.beta)[2]
+            step.run(part, np.ones(part.shape[0], bool), self._stored)[2]
             for part in parts(flat, BLOCK)
         ]
         bounds = np.concatenate([np.zeros(0, "float32"), *weights])

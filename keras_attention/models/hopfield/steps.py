@@ -55,8 +55,8 @@ class Trajectory(NamedTuple):
 class Equations(NamedTuple):
     """The equations of a memory with these settings.
 
-    Each function takes states (T, D) and the table. The first `count` rows of the table
-    are patterns.
+    Each function takes states (T, D), and the table, the number of its first rows that
+    are patterns, and β in a tuple.
     """
 
     kind: str
@@ -74,25 +74,26 @@ class Equations(NamedTuple):
         return self.kind == "modern" and self.normalizer in streaming.NORMALIZERS
 
     def step(
-        self, states: Tensor, moving: Tensor, table: Tensor, count: Any, beta: Any
+        self, states: Tensor, moving: Tensor, stored: Stored
     ) -> tuple[Tensor, Tensor]:
         """Returns the next states (T, D) and the distances that they moved, (T,).
 
         Only the states that are `moving`, booleans (T,), are updated.
         """
-        new = self.update(states, table, count, beta)
+        new = self.update(states, stored)
         new = ops.where(ops.expand_dims(moving, -1), new, states)
         return new, ops.sqrt(ops.sum((new - states) ** 2, axis=-1))
 
-    def update(self, states: Tensor, table: Tensor, count: Any, beta: Any) -> Tensor:
+    def update(self, states: Tensor, stored: Stored) -> Tensor:
         """Takes one step for all states."""
+        table, count, beta = stored
         kind, normalizer, similarity, degree, order, *chunk = self
         if kind != "modern":
-            stored = ops.cast(table, states.dtype)
-            return energy.neurons_update(states, stored, kind, order, degree)
-        names = normalizer, similarity
+            patterns = ops.cast(table, states.dtype)
+            return energy.neurons_update(states, patterns, kind, order, degree)
         if self.streams:
-            return streaming.streamed_update(states, table, count, beta, *names, *chunk)
+            names = normalizer, similarity
+            return streaming.streamed_update(states, *stored, *names, *chunk)
         separate: str | Callable = normalizer
         if self.mesh is not None:
             separate = thresholds.KNOWN[normalizer]
@@ -101,10 +102,9 @@ class Equations(NamedTuple):
             states, table, beta, separate, similarity, is_pattern
         )
 
-    def energy(
-        self, states: Tensor, first_row: Any, table: Tensor, count: Any, beta: Any
-    ) -> Tensor:
+    def energy(self, states: Tensor, first_row: Any, stored: Stored) -> Tensor:
         """Computes the energies, (T,)."""
+        table, count, beta = stored
         if self.kind == "classical":
             return energy.classical_energy(states, table)
         if self.kind == "polynomial":
@@ -117,15 +117,10 @@ class Equations(NamedTuple):
         )
 
     def size(
-        self,
-        states: Tensor,
-        first_row: Any,
-        table: Tensor,
-        count: Any,
-        beta: Any,
-        mass: float,
+        self, states: Tensor, first_row: Any, stored: Stored, mass: float
     ) -> Tensor:
         """Computes the metastable sizes, int32 (T,)."""
+        table, count, beta = stored
         beta, is_pattern = ops.cast(beta, states.dtype), is_valid(table, count)
         *_, similar = energy.scaled_similarities(
             states, table, beta, self.similarity, is_pattern
@@ -133,10 +128,9 @@ class Equations(NamedTuple):
         weights = normalizers.get(self.normalizer)(similar, is_pattern)
         return retrieval.metastable_size(weights, mass)
 
-    def separation(
-        self, states: Tensor, first_row: Any, table: Tensor, count: Any, beta: Any
-    ) -> Tensor:
+    def separation(self, states: Tensor, first_row: Any, stored: Stored) -> Tensor:
         """Computes Δ (T,) of `states`, the patterns from row `first_row` on."""
+        table, count, _ = stored
         similar = scores.dot(states, ops.cast(table, states.dtype))  # (T, P)
         column = ops.expand_dims(masks.positions(table.shape[0]), 0)
         row = masks.positions(states.shape[0]) + ops.cast(first_row, "int32")
@@ -156,7 +150,7 @@ class Equations(NamedTuple):
         count, function = states.shape[0], compiled(self, name, *options)
         size = block_size(count, stored[0].shape[0])
         results = [
-            function(padded(part, size), i * size, *stored)
+            function(padded(part, size), i * size, stored)
             for i, part in enumerate(parts(states, size))
         ]
         if not results:
@@ -193,7 +187,7 @@ def iterate_states(
     states, moving = padded(queries, size), np.arange(size) < count
     yield queries
     for _ in range(limit):
-        states, moved = step(states, ops.convert_to_tensor(moving), *stored)
+        states, moved = step(states, ops.convert_to_tensor(moving), stored)
         yield states if count == size else states[:count]
         if tolerance is not None:
             moving = moving & (as_numpy(moved) > tolerance)
@@ -264,16 +258,17 @@ class CandidateStep:
         self.index = index
 
     def __call__(
-        self, states: Tensor, moving: Tensor, table: Tensor, count: int, beta: float
+        self, states: Tensor, moving: Tensor, stored: Stored
     ) -> tuple[Tensor, Tensor]:
         """Returns the next states (T, D) and the distances that they moved, (T,).
 
         Raises:
             ValueError: if the candidates may leave out too much weight.
         """
-        new, moved, left_out, fewest = self.run(states, as_numpy(moving), table, beta)
+        new, moved, left_out, fewest = self.run(states, as_numpy(moving), stored)
         worst = left_out.max(initial=0.0)
         if worst > self.limit:
+            _, count, beta = stored
             sure = getattr(self.index, "exact", False)
             kind = "at most" if sure else "by an estimate (the index is approximate)"
             raise ValueError(
@@ -287,7 +282,7 @@ class CandidateStep:
         return new, moved
 
     def run(
-        self, states: Tensor, moving: np.ndarray, table: Tensor, beta: float
+        self, states: Tensor, moving: np.ndarray, stored: Stored
     ) -> tuple[Tensor, Tensor, np.ndarray, int]:
         """Takes a step of states (T, D) without a limit.
 
@@ -305,7 +300,7 @@ class CandidateStep:
             here = slice(i * rows, (i + 1) * rows)
             arrays = slots[here], moving[here], others[here]
             tensors = map(ops.convert_to_tensor, arrays)
-            results.append(compiled_update(part, *tensors, table, beta))
+            results.append(compiled_update(part, *tensors, stored[0], stored[2]))
         new, moved, left_out = (
             column[0] if len(column) == 1 else ops.concatenate(column)
             for column in zip(*results)

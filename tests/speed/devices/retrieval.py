@@ -72,7 +72,7 @@ def memory_of_a_step(
     moving = jax.ShapeDtypeStruct((size,), "bool")
     table = jax.ShapeDtypeStruct((rows, WIDTH), "float32", sharding=split)
     compiled = (
-        jax.jit(equations.step).lower(states, moving, table, count, 0.2).compile()
+        jax.jit(equations.step).lower(states, moving, (table, count, 0.2)).compile()
     )
     found = compiled.memory_analysis()
     kinds = "argument", "output", "temp"
