@@ -17,6 +17,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention import kernels
+from keras_attention.layers.base import checked
 from keras_attention.layers.base.arguments import (
     clone_initializer,
     fraction,
@@ -27,32 +28,13 @@ from keras_attention.layers.base.arguments import (
     positive,
 )
 from keras_attention.layers.base.attention_layer import AttentionLayer, Prepared
-from keras_attention.layers.base.checked import (
-    Masks,
-    check_call,
-    check_inputs,
-    check_order,
-    check_usable,
-    fold_masks,
-    merge_masks_of_heads,
-    with_time,
-)
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import as_config, export
 from keras_attention.layers.hopfield import conversions, energies
 from keras_attention.layers.hopfield.conversions import PROJECTIONS
+from keras_attention.layers.multi_head import projections as multi_head
 from keras_attention.layers.multi_head.cache import check_fits, empty_cache
-from keras_attention.layers.multi_head.projections import (
-    Projections,
-    build_projections,
-    check_scores,
-    output_shape_of,
-    output_spec,
-    part,
-    prepare_heads,
-    projection,
-    sample_heads,
-)
+from keras_attention.layers.multi_head.projections import part, projection
 from keras_attention.numerics import axes as folding
 from keras_attention.ops.attention import full_bias
 from keras_attention.ops.heads import attend_projected, hide_queries
@@ -184,7 +166,7 @@ class Hopfield(AttentionLayer):
         self._log_beta: Any = None
 
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
-        query, value, key = with_time(query_shape, value_shape, key_shape)
+        query, value, key = checked.with_time(query_shape, value_shape, key_shape)
         if not self.projections:
             check_static(query, value, key)
             self.key_dim, self.value_dim = key[-1], value[-1]
@@ -198,9 +180,9 @@ class Hopfield(AttentionLayer):
             self.key_dim = width
         if self.value_dim is None:
             self.value_dim = self.key_dim
-        check_inputs(query, value, key, None)
-        build_projections(self, query, value, key)
-        self._projections = Projections(self)
+        checked.check_inputs(query, value, key, None)
+        multi_head.build_projections(self, query, value, key)
+        self._projections = multi_head.Projections(self)
         first = self._first_betas()
         if self.trainable_beta:
             self._log_beta = self.add_weight(
@@ -250,23 +232,23 @@ class Hopfield(AttentionLayer):
         bias: Tensor | None = None,
     ) -> Any:
         key = value if key is None else key
-        masks = Masks(query_mask, value_mask, key_mask, attention_mask)
-        query, masks, bias, single = check_call(
+        masks = checked.Masks(query_mask, value_mask, key_mask, attention_mask)
+        query, masks, bias, single = checked.check_call(
             query, value, key, masks, self.num_heads, None, bias
         )
         axes, project = tuple(range(1, len(query.shape) - 1)), self._projections
         heads = project.queries(query), project.keys(key), project.values(value)
         if len(query.shape) > 3:
-            check_order(self, axes, use_causal_mask)
+            checked.check_order(self, axes, use_causal_mask)
             heads = tuple(folding.fold(x, axes) for x in heads)  # (B, T, ·, ·)
-            masks, bias = fold_masks(masks, bias, query, key, axes)
+            masks, bias = checked.fold_masks(masks, bias, query, key, axes)
         if bias is not None:
             bias = full_bias(bias, *heads[:2])
         recording = is_recording()
         masked = any(mask is not None for mask in masks)
         retrieved, weights = self._retrieve(
             heads,
-            merge_masks_of_heads(masks) if masked else None,
+            checked.merge_masks_of_heads(masks) if masked else None,
             return_attention_scores or recording is not None,
             training,
             use_causal_mask,
@@ -338,17 +320,17 @@ class Hopfield(AttentionLayer):
         self, query_shape: Any, value_shape: Any, key_shape: Any = None
     ) -> tuple:
         if not self.projections:
-            check_static(*with_time(query_shape, value_shape, key_shape))
-        shape = output_shape_of(self, query_shape, value_shape, key_shape)
+            check_static(*checked.with_time(query_shape, value_shape, key_shape))
+        shape = multi_head.output_shape_of(self, query_shape, value_shape, key_shape)
         return shape if self.projections else (*shape[:-1], value_shape[-1])
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
-        return output_spec(self, *args, **kwargs)
+        return multi_head.output_spec(self, *args, **kwargs)
 
     @property
     def betas(self) -> np.ndarray:
         """The current β of each head, (H,) float64; the layer must be built."""
-        check_usable(self, "betas", None)
+        checked.check_usable(self, "betas", None)
         if self._log_beta is None:
             return self._first_betas()
         return np.exp(ops.convert_to_numpy(self._log_beta.value).astype("float64"))
@@ -369,7 +351,7 @@ class Hopfield(AttentionLayer):
         Returns:
             The states (B, T, H, E).
         """
-        check_usable(self, "states", query)
+        checked.check_usable(self, "states", query)
         return self._projections.queries(ops.cast(query, self.compute_dtype))
 
     def associate(
@@ -395,7 +377,7 @@ class Hopfield(AttentionLayer):
             The output (B, T, ·) and the weights (B, H, T, S). The weights may be None
             with `return_weights=False`.
         """
-        check_usable(self, "associate", states)
+        checked.check_usable(self, "associate", states)
         mask = prepared.mask
         mask = None if mask is None else ops.expand_dims(mask, (1, 2))  # (B, 1, 1, S)
         heads = states, prepared.key, prepared.value
@@ -451,7 +433,7 @@ class Hopfield(AttentionLayer):
                 if β cannot be merged because queries are normalized after the
                 projection.
         """
-        check_usable(self, "to_multi_head", None)
+        checked.check_usable(self, "to_multi_head", None)
         return conversions.to_multi_head(self, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
@@ -465,12 +447,12 @@ class Hopfield(AttentionLayer):
 
     def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
         check_training(self.update_steps, training)
-        return sample_heads(self, shape, training)
+        return multi_head.sample_heads(self, shape, training)
 
     def prepare(
         self, value: Tensor, key: Tensor | None = None, mask: Tensor | None = None
     ) -> Prepared:
-        return prepare_heads(self, value, key, mask)
+        return multi_head.prepare_heads(self, value, key, mask)
 
     def attend_from_state(
         self,
@@ -608,7 +590,7 @@ def check_projections(projections: Any) -> tuple[Any, dict[str, Any]]:
             f"{list(PROJECTIONS)}. Received: projections={projections!r}"
         )
     options = {**PROJECTIONS, **arguments}
-    check_scores(options["query_key_normalization"], False, None, "softmax")
+    multi_head.check_scores(options["query_key_normalization"], False, None, "softmax")
     for name in ("kernel_initializer", "bias_initializer"):
         options[name] = keras.initializers.get(options[name])
     for name in ("kernel_regularizer", "bias_regularizer"):

@@ -12,15 +12,11 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attention.layers.base import checked
 from keras_attention.layers.base.arguments import (
     check_shape,
     pass_on_policies,
     positive,
-)
-from keras_attention.layers.base.checked import (
-    as_boolean,
-    call_arguments,
-    check_usable,
 )
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import (
@@ -84,7 +80,7 @@ class TrainablePatterns(Configured, keras.layers.Layer, abc.ABC):
         training: bool | None = None,
     ) -> Any:
         shape = check_shape("inputs", inputs.shape, *self.forms)
-        mask = masks.check("mask", as_boolean("mask", mask), shape[:-1])
+        mask = masks.check("mask", checked.as_boolean("mask", mask), shape[:-1])
         return_weights = return_attention_scores or is_recording()
         output, weights = self._retrieve(inputs, mask, return_weights, training)
         if is_recording():
@@ -92,9 +88,9 @@ class TrainablePatterns(Configured, keras.layers.Layer, abc.ABC):
         return (output, weights) if return_attention_scores else output
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
-        call = call_arguments(self, args, kwargs)
+        call = checked.call_arguments(self, args, kwargs)
         shape = check_shape("inputs", call["inputs"].shape, *self.forms)
-        masks.check("mask", as_boolean("mask", call.get("mask")), shape[:-1])
+        masks.check("mask", checked.as_boolean("mask", call.get("mask")), shape[:-1])
         output, weights = (
             keras.KerasTensor(s, self.compute_dtype) for s in self._shapes_of(shape)
         )
@@ -230,13 +226,13 @@ class HopfieldLayer(TrainablePatterns):
     @property
     def patterns(self) -> Any:
         """The stored patterns, a weight (S, D); the layer must be built."""
-        check_usable(self, "patterns", None)
+        checked.check_usable(self, "patterns", None)
         return self._patterns
 
     @property
     def values(self) -> Any:
         """The source of the values, (S, D): the patterns, or a separate weight."""
-        check_usable(self, "values", None)
+        checked.check_usable(self, "values", None)
         return self._values
 
     def _retrieve(
@@ -347,7 +343,7 @@ class HopfieldPooling(TrainablePatterns):
     @property
     def queries(self) -> Any:
         """The learned queries, a weight (T, D); the layer must be built."""
-        check_usable(self, "queries", None)
+        checked.check_usable(self, "queries", None)
         return self._queries
 
     def _retrieve(
