@@ -409,7 +409,8 @@ def padded(states: Tensor, size: int) -> Tensor:
 
 def at_least_zero(name: str, value: Any) -> float:
     """Returns a non-negative number; raises a ValueError otherwise."""
-    if not (isinstance(value, Real) and not isinstance(value, bool) and value >= 0):
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not (is_number and value >= 0):
         raise ValueError(
             f"`{name}` must be a number of at least 0. Received: {name}={value!r}"
         )

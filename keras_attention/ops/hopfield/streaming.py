@@ -24,6 +24,7 @@ Shapes: T states, P rows of the table, C rows of a chunk, D width, n devices.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -135,8 +136,9 @@ def streamed_update(
         updated = kernels.lookup(query, table, count)
         if updated is not None:
             return updated
-    options = {"similarity": similarity, "is_hard": is_hard, "is_split": is_split}
-    read = partial(_read, chunk=chunk, **options)
+    read: Callable = partial(
+        _read, chunk=chunk, similarity=similarity, is_hard=is_hard, is_split=is_split
+    )
     tensors = query, beta, *middle
     if is_split:
         parts = kernels.on_rows(read, table, count, tensors, device_mesh, axis)
