@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers.base.arguments import positive
-from keras_attention.layers.base.serialization import export
+from keras_attention.layers.base.serialization import arguments_of, export
 
 
 @export
@@ -60,5 +60,4 @@ class WarmupInverseSqrt(keras.optimizers.schedules.LearningRateSchedule):
         return self.scale * self.dim**-0.5 * ops.minimum(ops.rsqrt(n), rising)
 
     def get_config(self) -> dict[str, Any]:
-        names = "dim", "warmup_steps", "scale"
-        return {name: getattr(self, name) for name in names}
+        return arguments_of(self)

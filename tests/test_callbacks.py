@@ -7,7 +7,7 @@ import references
 from calling import needs_training
 
 from keras_attention import callbacks, layers, models
-from keras_attention.callbacks.epoch_states import EpochStates
+from keras_attention.callbacks import EpochStates
 
 B, M, D = 8, 5, 3
 
@@ -513,9 +513,11 @@ def test_a_resumed_fit_has_the_probabilities_of_the_whole_fit(first, tmp_path):
 def test_states_of_an_epoch_that_was_not_stored(tmp_path):
     """A file without the epoch: the last state before it."""
     states = EpochStates(tmp_path / "states.json")
+    states.on_train_begin()
     for epoch in (1, 2, 3):
-        states.store(epoch, 10 * epoch)
+        states._store(epoch, 10 * epoch)
     for epoch, state in ((0, None), (2, 20), (3, 30), (4, 30)):
         again = EpochStates(tmp_path / "states.json")
-        assert again.resume(epoch) == state
-        assert again.resume(epoch + 1) is None
+        again.on_train_begin()
+        assert again._resume(epoch) == state
+        assert again._resume(epoch + 1) is None

@@ -15,8 +15,7 @@ from tensorboard.backend.event_processing.event_file_loader import RawEventFileL
 from tensorboard.compat.proto import event_pb2
 
 from keras_attention import layers, ops, record_attention
-from keras_attention.callbacks import TensorBoardAttention
-from keras_attention.callbacks.event_file import EventFile
+from keras_attention.callbacks import EventFile, TensorBoardAttention
 
 pytestmark = needs_training
 

@@ -22,6 +22,8 @@ Tensor = Any
 _active: ContextVar[dict[str, np.ndarray] | None] = ContextVar(
     "keras_attention_energies", default=None
 )
+# Returns the active recording if layers must record their energies, or None.
+is_recording = _active.get
 
 
 @contextmanager
@@ -43,12 +45,8 @@ def record_energies() -> Iterator[dict[str, np.ndarray]]:
         _active.reset(token)
 
 
-def is_recording_energies() -> bool:
-    """Returns whether a layer must record its energies."""
-    return _active.get() is not None
-
-
 def record(
+    energies: dict[str, np.ndarray],
     layer: Any,
     states: Tensor,
     key: Tensor,
@@ -56,20 +54,14 @@ def record(
     is_causal: bool,
     most: int,
 ) -> None:
-    """Adds the energies of a call of a `Hopfield` to the active recording, if any.
+    """Adds the energies of a call of a `Hopfield` to a recording.
 
     The states are (B, T, H, E), the keys (B, S, H, E), before the first of at `most` so
     many steps.
     """
-    energies = _active.get()
-    if energies is None:
-        return
     states, key = (ops.swapaxes(x, 1, 2) for x in (states, key))  # (B, H, ·, E)
-    if mask is not None and len(mask.shape) == 3:
-        mask = ops.expand_dims(mask, 1)  # (B, 1, T, S)
     if is_causal:
-        causal = masks.causal(states.shape[2], key.shape[2])
-        mask = causal if mask is None else ops.logical_and(mask, causal)
+        mask = masks.merge(mask, masks.causal(states.shape[2], key.shape[2]))
     beta = ops.convert_to_tensor(layer.betas[:, None].astype("float32"))  # (H, 1)
     options = {"beta": beta, "normalizer": layer.normalizer, "mask": mask}
     steps = [ops.convert_to_numpy(hopfield_energy(states, key, **options))]

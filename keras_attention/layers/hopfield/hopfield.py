@@ -6,7 +6,9 @@ width of a head's value, H heads, E width of a head.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from numbers import Integral, Real
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,49 +17,28 @@ import numpy as np
 from keras import ops
 
 from keras_attention import kernels
+from keras_attention.layers.base import checked
 from keras_attention.layers.base.arguments import (
     clone_initializer,
+    fraction,
     integers,
+    number,
     one_of,
     policy_of,
+    positive,
 )
 from keras_attention.layers.base.attention_layer import AttentionLayer, Prepared
-from keras_attention.layers.base.checked import (
-    Masks,
-    check_call,
-    check_inputs,
-    check_order,
-    check_usable,
-    fold_masks,
-    merge_masks_of_heads,
-    with_time,
-)
 from keras_attention.layers.base.recording import is_recording, record
-from keras_attention.layers.base.serialization import export
-from keras_attention.layers.hopfield import energies, from_multi_head
-from keras_attention.layers.hopfield.arguments import (
-    NORMALIZERS,
-    check_beta,
-    check_projections,
-    check_sizes,
-    check_static,
-    check_steps,
-    refuse_projected,
-)
+from keras_attention.layers.base.serialization import as_config, export
+from keras_attention.layers.hopfield import conversions, energies
+from keras_attention.layers.hopfield.conversions import PROJECTIONS
+from keras_attention.layers.multi_head import projections as multi_head
 from keras_attention.layers.multi_head.cache import check_fits, empty_cache
-from keras_attention.layers.multi_head.projections import (
-    Projections,
-    build_projections,
-    output_shape_of,
-    output_spec,
-    part,
-    prepare_heads,
-    projection,
-    sample_heads,
-)
+from keras_attention.layers.multi_head.projections import part, projection
 from keras_attention.numerics import axes as folding
 from keras_attention.ops.attention import full_bias
 from keras_attention.ops.heads import attend_projected, hide_queries
+from keras_attention.ops.hopfield.energy import NORMALIZERS
 
 Tensor = Any
 MAX_STEPS = 100  # the limit for states that do not converge
@@ -165,9 +146,9 @@ class Hopfield(AttentionLayer):
         **kwargs: Any,
     ) -> None:
         refuse_projected(kwargs)
-        check_sizes(num_heads, key_dim, value_dim, projections, dropout, tolerance)
+        check_sizes(num_heads, key_dim, value_dim, projections)
         super().__init__(**kwargs)
-        self._given = (key_dim, value_dim)
+        self._widths = {"key_dim": key_dim, "value_dim": value_dim}  # before `build`
         self.num_heads = self.num_key_value_heads = num_heads
         self.key_dim: Any = key_dim
         self.value_dim: Any = value_dim
@@ -176,29 +157,32 @@ class Hopfield(AttentionLayer):
         self.trainable_beta = trainable_beta
         self.normalizer = one_of("normalizer", normalizer, NORMALIZERS)
         self.projections, options = check_projections(projections)
-        self._options = SimpleNamespace(
-            use_bias=options["use_bias"],
-            output_shape=integers("output_shape", options["output_shape"]),
-            kernel_initializer=keras.initializers.get(options["kernel_initializer"]),
-            bias_initializer=keras.initializers.get(options["bias_initializer"]),
-            kernel_regularizer=keras.regularizers.get(options["kernel_regularizer"]),
-            bias_regularizer=keras.regularizers.get(options["bias_regularizer"]),
-            query_key_normalization=options["query_key_normalization"],
-        )
-        self.dropout = dropout
-        self.tolerance = tolerance
+        self._output_shape = integers("output_shape", options.pop("output_shape"))
+        self.query_key_normalization = options.pop("query_key_normalization")
+        self._options = SimpleNamespace(**options)
+        self.dropout = fraction("dropout", dropout)
+        self.tolerance = number("tolerance", tolerance, least=0)
         self._query_norm = self._key_norm = self._gate_dense = None
         self._log_beta: Any = None
 
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
-        query, value, key = with_time(query_shape, value_shape, key_shape)
+        query, value, key = checked.with_time(query_shape, value_shape, key_shape)
         if not self.projections:
             check_static(query, value, key)
             self.key_dim, self.value_dim = key[-1], value[-1]
-        self._resolve_widths(query[-1])
-        check_inputs(query, value, key, None)
-        build_projections(self, query, value, key)
-        self._projections = Projections(self)
+        if self.key_dim is None:
+            width, remainder = divmod(query[-1], self.num_heads)
+            if remainder:
+                raise ValueError(
+                    "`num_heads` must divide the width of the query, unless `key_dim` "
+                    f"is given. Received: num_heads={self.num_heads}, width={query[-1]}"
+                )
+            self.key_dim = width
+        if self.value_dim is None:
+            self.value_dim = self.key_dim
+        checked.check_inputs(query, value, key, None)
+        multi_head.build_projections(self, query, value, key)
+        self._projections = multi_head.Projections(self)
         first = self._first_betas()
         if self.trainable_beta:
             self._log_beta = self.add_weight(
@@ -228,19 +212,10 @@ class Hopfield(AttentionLayer):
             )
             dense.supports_masking = True  # prevents a warning about input masks
             return dense
-        options = self._options
-        return projection(
-            rank,
-            width,
-            name,
-            options.use_bias,
-            bound,
-            kernel_initializer=clone_initializer(options.kernel_initializer),
-            bias_initializer=clone_initializer(options.bias_initializer),
-            kernel_regularizer=options.kernel_regularizer,
-            bias_regularizer=options.bias_regularizer,
-            dtype=policy_of(self, name),
-        )
+        options = vars(self._options).items()
+        cloned = {key: clone_initializer(option) for key, option in options}
+        dtype = policy_of(self, name)
+        return projection(rank, width, name, bound=bound, dtype=dtype, **cloned)
 
     def call(
         self,
@@ -257,23 +232,23 @@ class Hopfield(AttentionLayer):
         bias: Tensor | None = None,
     ) -> Any:
         key = value if key is None else key
-        masks = Masks(query_mask, value_mask, key_mask, attention_mask)
-        query, masks, bias, single = check_call(
+        masks = checked.Masks(query_mask, value_mask, key_mask, attention_mask)
+        query, masks, bias, single = checked.check_call(
             query, value, key, masks, self.num_heads, None, bias
         )
         axes, project = tuple(range(1, len(query.shape) - 1)), self._projections
         heads = project.queries(query), project.keys(key), project.values(value)
         if len(query.shape) > 3:
-            check_order(self, axes, use_causal_mask)
+            checked.check_order(self, axes, use_causal_mask)
             heads = tuple(folding.fold(x, axes) for x in heads)  # (B, T, ·, ·)
-            masks, bias = fold_masks(masks, bias, query, key, axes)
+            masks, bias = checked.fold_masks(masks, bias, query, key, axes)
         if bias is not None:
             bias = full_bias(bias, *heads[:2])
         recording = is_recording()
         masked = any(mask is not None for mask in masks)
         retrieved, weights = self._retrieve(
             heads,
-            merge_masks_of_heads(masks) if masked else None,
+            checked.merge_masks_of_heads(masks) if masked else None,
             return_attention_scores or recording is not None,
             training,
             use_causal_mask,
@@ -302,43 +277,39 @@ class Hopfield(AttentionLayer):
         a bias and the factors of the last weights broadcast to (B, H, T, S).
         """
         state, key, value = heads
-        if bias is None and energies.is_recording_energies():
-            energies.record(self, state, key, mask, causal, MAX_STEPS)
+        recording = energies.is_recording()
+        if recording is not None and bias is None:
+            energies.record(recording, self, state, key, mask, causal, MAX_STEPS)
         sharpness = self._sharpness(state.dtype)
-        scale = self.key_dim**-0.5
-        shared: dict[str, Any] = {"bias": bias, "is_causal": causal}
+        scoring = mask, self.key_dim**-0.5, self.normalizer, bias
+
+        def attend(state: Tensor, value: Tensor, **options: Any) -> Any:
+            # Σₛ pₛ vₛ with p = softmax(β K ξ)
+            state = state if sharpness is None else state * sharpness
+            return attend_projected(state, key, value, *scoring, **options)
 
         def update(state: Tensor) -> Tensor:
-            # ξ ← Kᵀ softmax(β K ξ)
-            state = state if sharpness is None else state * sharpness
-            step = state, key, key, mask, scale, self.normalizer
-            return attend_projected(*step, **shared)[0]
+            return attend(state, key, is_causal=causal)[0]  # ξ ← Kᵀ softmax(β K ξ)
 
         if self.update_steps is None:
             check_training(self.update_steps, training)
             state = iterate_until_rest(update, state, self.tolerance)
         for _ in range((self.update_steps or 1) - 1):
             state = update(state)
-        # o = Vᵀ softmax(β K ξ)
-        state = state if sharpness is None else state * sharpness
-        return attend_projected(
-            *(state, key, value, mask, scale, self.normalizer),
-            **shared,
+        return attend(
+            state,
+            value,
             dropout=self.dropout if training else 0.0,
             seed=getattr(self._dropout_layer, "seed_generator", None),
             dropout_mask=dropout_mask,
+            is_causal=causal,
             return_weights=return_weights,
         )
 
     @property
     def output_shape(self) -> Any:
         """The shape of the last axes of the output, or None for that of the query."""
-        return self._options.output_shape if self.projections else (self.value_dim,)
-
-    @property
-    def query_key_normalization(self) -> str | None:
-        """The normalization of queries and keys."""
-        return self._options.query_key_normalization
+        return self._output_shape if self.projections else (self.value_dim,)
 
     query_dense = part("_query_dense", "The projection of the queries.")
     key_dense = part("_key_dense", "The projection of the keys.")
@@ -349,17 +320,17 @@ class Hopfield(AttentionLayer):
         self, query_shape: Any, value_shape: Any, key_shape: Any = None
     ) -> tuple:
         if not self.projections:
-            check_static(*with_time(query_shape, value_shape, key_shape))
-        shape = output_shape_of(self, query_shape, value_shape, key_shape)
+            check_static(*checked.with_time(query_shape, value_shape, key_shape))
+        shape = multi_head.output_shape_of(self, query_shape, value_shape, key_shape)
         return shape if self.projections else (*shape[:-1], value_shape[-1])
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
-        return output_spec(self, *args, **kwargs)
+        return multi_head.output_spec(self, *args, **kwargs)
 
     @property
     def betas(self) -> np.ndarray:
         """The current β of each head, (H,) float64; the layer must be built."""
-        check_usable(self, "betas", None)
+        checked.check_usable(self, "betas", None)
         if self._log_beta is None:
             return self._first_betas()
         return np.exp(ops.convert_to_numpy(self._log_beta.value).astype("float64"))
@@ -380,7 +351,7 @@ class Hopfield(AttentionLayer):
         Returns:
             The states (B, T, H, E).
         """
-        check_usable(self, "states", query)
+        checked.check_usable(self, "states", query)
         return self._projections.queries(ops.cast(query, self.compute_dtype))
 
     def associate(
@@ -406,7 +377,7 @@ class Hopfield(AttentionLayer):
             The output (B, T, ·) and the weights (B, H, T, S). The weights may be None
             with `return_weights=False`.
         """
-        check_usable(self, "associate", states)
+        checked.check_usable(self, "associate", states)
         mask = prepared.mask
         mask = None if mask is None else ops.expand_dims(mask, (1, 2))  # (B, 1, 1, S)
         heads = states, prepared.key, prepared.value
@@ -443,10 +414,7 @@ class Hopfield(AttentionLayer):
         >>> bool(ops.all(ops.abs(found - expected) < 1e-6))
         True
         """
-        layer = from_multi_head.checked(layer)
-        made = cls(**{**from_multi_head.arguments_of(layer), **kwargs})
-        from_multi_head.take_weights(made, layer)
-        return made
+        return conversions.from_multi_head(cls, layer, **kwargs)
 
     def to_multi_head(self, **kwargs: Any) -> Any:
         """Converts this layer with one update step to `MultiHeadAttention`.
@@ -465,23 +433,11 @@ class Hopfield(AttentionLayer):
                 if β cannot be merged because queries are normalized after the
                 projection.
         """
-        check_usable(self, "to_multi_head", None)
-        return from_multi_head.attention_of(self, **kwargs)
+        checked.check_usable(self, "to_multi_head", None)
+        return conversions.to_multi_head(self, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        key_dim, value_dim = self._given
-        return {**super().get_config(), "key_dim": key_dim, "value_dim": value_dim}
-
-    def _resolve_widths(self, width: int) -> None:
-        if self.key_dim is None:
-            if width % self.num_heads:
-                raise ValueError(
-                    "`num_heads` must divide the width of the query, unless `key_dim` "
-                    f"is given. Received: num_heads={self.num_heads}, width={width}"
-                )
-            self.key_dim = width // self.num_heads
-        if self.value_dim is None:
-            self.value_dim = self.key_dim
+        return {**super().get_config(), **self._widths}
 
     def _first_betas(self) -> np.ndarray:
         """Returns the initial β of each head, (H,) float64."""
@@ -491,12 +447,12 @@ class Hopfield(AttentionLayer):
 
     def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
         check_training(self.update_steps, training)
-        return sample_heads(self, shape, training)
+        return multi_head.sample_heads(self, shape, training)
 
     def prepare(
         self, value: Tensor, key: Tensor | None = None, mask: Tensor | None = None
     ) -> Prepared:
-        return prepare_heads(self, value, key, mask)
+        return multi_head.prepare_heads(self, value, key, mask)
 
     def attend_from_state(
         self,
@@ -569,4 +525,106 @@ def check_training(update_steps: int | None, training: bool | None) -> None:
             "`update_steps` must be a number while training, since iteration until "
             "convergence has no gradient. Received: update_steps=None, "
             f"training={training}"
+        )
+
+
+def check_sizes(num_heads: Any, key_dim: Any, value_dim: Any, projections: Any) -> None:
+    """Raises a ValueError for invalid or contradictory sizes."""
+    positive("num_heads", num_heads)
+    for name, width in (("key_dim", key_dim), ("value_dim", value_dim)):
+        if width is not None:
+            positive(name, width)
+        if width is not None and projections is False:
+            raise ValueError(
+                f"`{name}` is the width of a projection, so it must be None with "
+                f"projections=False. Received: {name}={width}"
+            )
+    if projections is False and num_heads != 1:
+        raise ValueError(
+            "`num_heads` must be 1 with projections=False, since heads differ in their "
+            f"projections. Received: num_heads={num_heads}"
+        )
+
+
+def check_steps(steps: Any) -> int | None:
+    """Returns the number of update steps, or None to iterate until convergence."""
+    if steps is None:
+        return None
+    if isinstance(steps, Integral) and not isinstance(steps, bool) and int(steps) >= 1:
+        return int(steps)
+    raise ValueError(
+        "`update_steps` must be a whole number of at least 1, or None to iterate until "
+        f"the states converge. Received: update_steps={steps!r}"
+    )
+
+
+def check_beta(beta: Any, heads: int) -> float | list[float] | None:
+    """Returns β as a number, a list with one number per head, or None."""
+    if beta is None:
+        return None
+    value = beta.tolist() if isinstance(beta, (np.ndarray, np.generic)) else beta
+    several = isinstance(value, (list, tuple))
+    each = [*value] if several else [value]
+    are_numbers = all(isinstance(b, Real) and not isinstance(b, bool) for b in each)
+    if not are_numbers or not all(0 < b < math.inf for b in each):
+        raise ValueError(
+            "`beta` must be a number above 0, or a list of one for each head. "
+            f"Received: beta={beta!r}"
+        )
+    if several and len(each) != heads:
+        raise ValueError(
+            f"`beta` must hold a number for each head. Received: beta={beta!r}, "
+            f"num_heads={heads}"
+        )
+    return [float(b) for b in each] if several else float(value)
+
+
+def check_projections(projections: Any) -> tuple[Any, dict[str, Any]]:
+    """Returns the config of `projections`, and all arguments of the projections."""
+    arguments = projections if isinstance(projections, dict) else {"": projections}
+    if isinstance(projections, bool):
+        arguments = {}
+    if not arguments.keys() <= PROJECTIONS.keys():
+        raise ValueError(
+            "`projections` must be True, False or a dict of arguments among "
+            f"{list(PROJECTIONS)}. Received: projections={projections!r}"
+        )
+    options = {**PROJECTIONS, **arguments}
+    multi_head.check_scores(options["query_key_normalization"], False, None, "softmax")
+    for name in ("kernel_initializer", "bias_initializer"):
+        options[name] = keras.initializers.get(options[name])
+    for name in ("kernel_regularizer", "bias_regularizer"):
+        options[name] = keras.regularizers.get(options[name])
+    return as_config(projections), options
+
+
+def refuse_projected(keywords: dict[str, Any]) -> None:
+    """Raises a ValueError for keywords that belong in `projections`."""
+    wrong = {name: keywords[name] for name in PROJECTIONS if name in keywords}
+    if wrong:
+        raise ValueError(
+            f"{' and '.join(f'`{name}`' for name in wrong)} must be given as "
+            f"`projections={wrong!r}`, to all projections. Received: "
+            + ", ".join(f"{name}={value!r}" for name, value in wrong.items())
+        )
+
+
+def check_static(query: Sequence, value: Sequence, key: Sequence) -> None:
+    """Checks the shapes of a call of a layer without projections."""
+    for name, shape in (("value", value), ("key", key)):
+        if len(shape) != 3:
+            raise ValueError(
+                f"Without projections, `{name}`, which is stored, must have shape "
+                f"(batch, patterns, width). Received: {name}_shape={tuple(shape)}"
+            )
+    if len(query) != 3:
+        raise ValueError(
+            "Without projections, `query` must have shape (batch, states, width) or "
+            f"(batch, width). Received: query_shape={tuple(query)}"
+        )
+    if query[-1] != key[-1]:
+        raise ValueError(
+            "Without projections, `query` and the stored patterns must have one width. "
+            f"Received: query_shape={tuple(query)}, value_shape={tuple(value)}, "
+            f"key_shape={tuple(key)}"
         )

@@ -14,7 +14,7 @@ from keras import ops
 from keras_attention.layers.base import sampling
 from keras_attention.layers.base.arguments import fraction, positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.hopfield.hopfield_pooling import HopfieldPooling
+from keras_attention.layers.hopfield.learned import HopfieldPooling
 from keras_attention.models.base.configured_model import ConfiguredModel
 
 Tensor = Any

@@ -1,5 +1,5 @@
 """Hopfield networks: energies, updates, theoretical bounds and chunked retrieval."""
 
-from keras_attention.ops.hopfield import binary_energy, energy, retrieval, streaming
+from keras_attention.ops.hopfield import energy, retrieval, streaming
 
-__all__ = ["binary_energy", "energy", "retrieval", "streaming"]
+__all__ = ["energy", "retrieval", "streaming"]

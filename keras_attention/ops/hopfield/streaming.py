@@ -25,6 +25,7 @@ Shapes: T states, P rows of the table, C rows of a chunk, D width, n devices.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from keras import ops
@@ -130,41 +131,30 @@ def streamed_update(
         middle = (_middle(table, count, chunk, states.dtype, device_mesh, axis),)
         near = states - middle[0]
     query = near * beta  # (T, D)
-    updated = None
-    if (normalizer, similarity) == ("softmax", "dot") and device_mesh is None:
+    is_split, is_hard = device_mesh is not None, normalizer == "hardmax"
+    if (normalizer, similarity) == ("softmax", "dot") and not is_split:
         updated = kernels.lookup(query, table, count)
-    if updated is None:
-        is_split, is_hard = device_mesh is not None, normalizer == "hardmax"
-
-        def read(
-            rows: Tensor, count: Any, query: Tensor, beta: Any, *middle: Tensor
-        ) -> State:
-            return _fold(
-                _hard if is_hard else _soft,
-                _start(query),
-                lambda x, seen: _scored(query, x, seen, beta, similarity, *middle),
-                (rows, count, chunk),
-                is_split,
-            )
-
-        tensors = query, beta, *middle
-        if is_split:
-            parts = kernels.on_rows(read, table, count, tensors, device_mesh, axis)
-            state = _combined(parts, is_hard)
-        else:
-            state = read(table, count, *tensors)
-        greatest, total, sums = state
-        if normalizer == "softmax1":
-            null_score = ops.zeros_like(greatest)  # the score of "no pattern", (T, 1)
-            if similarity == "distance":  # ½‖ξ‖² is omitted from the scores below
-                lengths = ops.sum(near**2, axis=-1, keepdims=True)
-                null_score = beta * lengths / 2
-            top = ops.maximum(greatest, null_score)
-            shrink, null = ops.exp(greatest - top), ops.exp(null_score - top)
-            total, sums = total * shrink + null, sums * shrink
-            if similarity == "distance":
-                sums = sums + null * states
-        updated = sums / total
+        if updated is not None:
+            return updated
+    read: Callable = partial(
+        _read, chunk=chunk, similarity=similarity, is_hard=is_hard, is_split=is_split
+    )
+    tensors = query, beta, *middle
+    if is_split:
+        parts = kernels.on_rows(read, table, count, tensors, device_mesh, axis)
+        state = _combined(parts, is_hard)
+    else:
+        state = read(table, count, *tensors)
+    if normalizer == "softmax1":  # combine with the score 0 of "no pattern"
+        score, stays = ops.zeros_like(state[0]), ops.zeros_like(states)
+        if similarity == "distance":  # ½β‖ξ‖² is omitted from all other scores
+            score = beta / 2 * ops.sum(near**2, axis=-1, keepdims=True)
+            stays = states
+        null = score, ops.ones_like(score), stays
+        greatest, total, sums = (ops.stack(pair) for pair in zip(state, null))
+        state = _combined((greatest, total, sums), False)
+    _, total, sums = state
+    updated = sums / total
     return scores.unit(updated) if similarity == "cosine" else updated
 
 
@@ -181,11 +171,16 @@ def _rows_of_a_device(table: Tensor, mesh: Any, axis: str) -> int:
     return table.shape[0] // devices
 
 
-def _fold(
-    read: Callable[[State, Tensor, Tensor], State],
-    state: State,
-    scored: Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor]],
-    places: tuple[Tensor, Any, int],
+def _read(
+    table: Tensor,
+    count: Any,
+    query: Tensor,
+    beta: Tensor,
+    middle: Tensor | None = None,
+    *,
+    chunk: int,
+    similarity: str,
+    is_hard: bool,
     is_split: bool,
 ) -> State:
     """Reads every chunk with a pattern. Only the last one may hold other rows, too.
@@ -193,16 +188,24 @@ def _fold(
     If the rows are split, the last chunk of a device depends on the number of its rows
     that are patterns, which may be 0.
     """
-    table, count, chunk = places
-    last: Any = table.shape[0] // chunk - 1  # the last chunk
-    if is_split:
-        last = ops.maximum((count - 1) // chunk, 0)
 
     def add(start: Any, state: State, seen: Tensor | None = None) -> State:
         x = ops.slice(table, (start, 0), (chunk, table.shape[1]))  # (C, D)
-        x = ops.cast(x, state[2].dtype)
-        return read(state, *scored(x, seen))
+        x = ops.cast(x, query.dtype)
+        x = scores.unit(x) if similarity == "cosine" else x
+        near = x if middle is None else x - middle
+        z = ops.matmul(query, ops.transpose(near))  # (T, C)
+        if similarity == "distance":  # −½β‖ξ‖² is equal for all patterns: omitted
+            z = z - ops.expand_dims(beta / 2 * ops.sum(near**2, axis=-1), 0)
+        if seen is not None:
+            z = ops.where(seen, z, mask_value(z.dtype))
+        return _hard(state, z, x) if is_hard else _soft(state, z, x)
 
+    last: Any = table.shape[0] // chunk - 1  # the last chunk
+    if is_split:
+        last = ops.maximum((count - 1) // chunk, 0)
+    zeros = ops.zeros_like(query[:, :1])
+    state = zeros + mask_value(query.dtype), zeros, ops.zeros_like(query)
     if is_split or last:
         state = ops.fori_loop(0, last, lambda i, s: add(i * chunk, s), state)
     positions = masks.positions(chunk, last * chunk)
@@ -243,29 +246,6 @@ def _middle(
     return total / number
 
 
-def _scored(
-    query: Tensor,
-    x: Tensor,
-    seen: Tensor | None,
-    beta: Tensor,
-    similarity: str,
-    middle: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Returns the scores (T, C) of the chunk x (C, D), and its patterns (C, D)."""
-    x = scores.unit(x) if similarity == "cosine" else x
-    near = x if middle is None else x - middle
-    z = ops.matmul(query, ops.transpose(near))  # (T, C)
-    if similarity == "distance":  # −½β‖ξ‖² is equal for all patterns: omitted
-        z = z - ops.expand_dims(beta / 2 * ops.sum(near**2, axis=-1), 0)
-    return (z if seen is None else ops.where(seen, z, mask_value(z.dtype))), x
-
-
-def _start(query: Tensor) -> State:
-    """Returns the state before the first chunk."""
-    zeros = ops.zeros_like(query[:, :1])
-    return zeros + mask_value(query.dtype), zeros, ops.zeros_like(query)
-
-
 def _soft(state: State, z: Tensor, x: Tensor) -> State:
     greatest, total, sums = state
     top = ops.maximum(greatest, ops.max(z, axis=1, keepdims=True))  # (T, 1)
@@ -282,10 +262,6 @@ def _hard(state: State, z: Tensor, x: Tensor) -> State:
     """
     greatest, total, best = state
     top = ops.max(z, axis=1, keepdims=True)  # (T, 1)
-    better = top > greatest
     chosen = ops.take(x, ops.argmax(z, axis=1), axis=0)  # (T, D)
-    return (
-        ops.maximum(top, greatest),
-        ops.ones_like(total),
-        ops.where(better, chosen, best),
-    )
+    best = ops.where(top > greatest, chosen, best)
+    return ops.maximum(top, greatest), ops.ones_like(total), best

@@ -78,7 +78,7 @@ def error(found, right):
 
 def gathered(memory, queries):
     """The shapes that a step gathers."""
-    given = np.ones(len(queries), bool), memory._table, len(memory), memory.beta
+    given = np.ones(len(queries), bool), memory._stored
     program = jax.jit(memory._equations.step).lower(queries, *given).compile()
     return re.findall(r"= (\S+) all-gather(?:-start)?\(", program.as_text())
 

@@ -8,7 +8,7 @@ import pytest
 from calling import plain
 
 from keras_attention.models import AssociativeMemory, VectorIndex
-from keras_attention.models.hopfield import candidates
+from keras_attention.models.hopfield import steps
 
 S, D = 211, 13
 
@@ -130,7 +130,7 @@ def test_lists_of_many_lengths_and_all_patterns(monkeypatch):
             found = super().candidates(words, query)
             return None if self.asked == 5 else found
 
-    monkeypatch.setattr(candidates, "NUMBERS", 2**9)  # few states at a time
+    monkeypatch.setattr(steps, "NUMBERS", 2**9)  # few states at a time
     patterns, queries = floats(S), floats(23, 1)
     memory, index = memory_of(patterns, beta=0.7), Varying(patterns, 0)
     found = plain(memory.retrieve(queries, steps=1, index=index, max_left_out=1))

@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from keras_attention.models import AssociativeMemory
-from keras_attention.models.hopfield.steps import Settings, block_size, equations
+from keras_attention.models.hopfield.steps import Equations, block_size
 from keras_attention.ops.hopfield import energy, streaming
 
 PATTERNS, WIDTH, QUERIES, STEPS = 10**6, 64, 16, 3
@@ -60,19 +60,20 @@ def memory_of_a_step(
     They are the device's part of the patterns, the states, and what is temporary, such
     as scores.
     """
-    settings = Settings("modern", normalizer, similarity, 3, "asynchronous", 2048)
+    equations = Equations("modern", normalizer, similarity, 3, "asynchronous", 2048)
     devices, split = 1, None
     if mesh is not None:
         devices = mesh.devices.size
-        settings = settings._replace(mesh=mesh)
+        equations = equations._replace(mesh=mesh)
         split = NamedSharding(mesh.backend_mesh, PartitionSpec("model"))
-    rows = devices * streaming.table_size(-(-count // devices), settings.chunk)
-    program = equations(settings)
-    size = block_size(program.rows(rows, settings.streams), QUERIES)
+    rows = devices * streaming.table_size(-(-count // devices), equations.chunk)
+    size = block_size(QUERIES, rows, equations.streams)
     states = jax.ShapeDtypeStruct((size, WIDTH), "float32")
     moving = jax.ShapeDtypeStruct((size,), "bool")
     table = jax.ShapeDtypeStruct((rows, WIDTH), "float32", sharding=split)
-    compiled = jax.jit(program.step).lower(states, moving, table, count, 0.2).compile()
+    compiled = (
+        jax.jit(equations.step).lower(states, moving, (table, count, 0.2)).compile()
+    )
     found = compiled.memory_analysis()
     kinds = "argument", "output", "temp"
     return {kind: getattr(found, f"{kind}_size_in_bytes") for kind in kinds}

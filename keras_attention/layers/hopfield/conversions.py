@@ -8,9 +8,19 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.layers.hopfield.arguments import NORMALIZERS, PROJECTIONS
 from keras_attention.layers.multi_head.multi_head_attention import MultiHeadAttention
+from keras_attention.ops.hopfield.energy import NORMALIZERS
 
+# The keys that `projections` may contain, and their defaults.
+PROJECTIONS = {
+    "use_bias": True,
+    "output_shape": None,
+    "kernel_initializer": "glorot_uniform",
+    "bias_initializer": "zeros",
+    "kernel_regularizer": None,
+    "bias_regularizer": None,
+    "query_key_normalization": None,
+}
 # Options of attention, and the values that a Hopfield layer supports.
 ABSENT: dict[str, tuple] = {
     "use_gate": (False,),
@@ -25,8 +35,8 @@ ABSENT: dict[str, tuple] = {
 }
 
 
-def checked(layer: Any) -> MultiHeadAttention:
-    """Returns a layer that a Hopfield layer can replace as our `MultiHeadAttention`."""
+def from_multi_head(cls: type, layer: Any, **kwargs: Any) -> Any:
+    """Returns a layer of a class; see `Hopfield.from_multi_head`."""
     if isinstance(layer, keras.layers.MultiHeadAttention):
         layer = MultiHeadAttention.from_keras(layer)
     if type(layer) is not MultiHeadAttention:
@@ -41,31 +51,19 @@ def checked(layer: Any) -> MultiHeadAttention:
             "`layer` must have no option that a Hopfield layer has not. "
             f"Received: layer with {', '.join(wrong)}"
         )
-    return layer
-
-
-def arguments_of(layer: MultiHeadAttention) -> dict[str, Any]:
-    """Returns the Hopfield arguments that correspond to those of an attention layer."""
     config = layer.get_config()
-    return {
-        **{name: config[name] for name in ("num_heads", "key_dim", "value_dim")},
-        "dropout": config["dropout"],
-        "normalizer": layer.normalizer,
-        "projections": {name: config[name] for name in PROJECTIONS},
-        "dtype": config["dtype"],
-    }
+    names = ("num_heads", "key_dim", "value_dim", "normalizer", "dropout", "dtype")
+    arguments = {name: config[name] for name in names}
+    arguments["projections"] = {name: config[name] for name in PROJECTIONS}
+    made = cls(**{**arguments, **kwargs})
+    if layer.built:
+        made.build(**layer.get_build_config()["shapes_dict"])
+        _assign(made.projection_weights, layer.get_weights())
+    return made
 
 
-def take_weights(made: Any, layer: MultiHeadAttention) -> None:
-    """Builds the Hopfield layer `made`, and copies the weights of a built `layer`."""
-    if not layer.built:
-        return
-    made.build(**layer.get_build_config()["shapes_dict"])
-    _assign(made.projection_weights, layer.get_weights())
-
-
-def attention_of(layer: Any, **kwargs: Any) -> MultiHeadAttention:
-    """Converts a Hopfield layer to multi-head attention; see `to_multi_head`."""
+def to_multi_head(layer: Any, **kwargs: Any) -> MultiHeadAttention:
+    """Converts a Hopfield layer; see `Hopfield.to_multi_head`."""
     sharpness = layer.betas * layer.key_dim**0.5  # β relative to 1/√E, (H,)
     folds = not np.allclose(sharpness, 1, 0, 1e-12)
     if layer.update_steps != 1:
