@@ -333,7 +333,7 @@ def test_every_attention_keeps_the_protocol(cls):
 
 
 # A conversion from one class to another has to name it.
-CONVERSIONS = ("conversions.py", "from_multi_head.py", "adapter.py")
+CONVERSIONS = ("from_multi_head.py", "adapter.py")
 
 
 @in_each_room

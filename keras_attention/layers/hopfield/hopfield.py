@@ -44,10 +44,11 @@ from keras_attention.layers.hopfield.arguments import (
     check_steps,
     refuse_projected,
 )
-from keras_attention.layers.multi_head.cache import check_fits, empty_cache
 from keras_attention.layers.multi_head.projections import (
     Projections,
     build_projections,
+    check_fits,
+    empty_cache,
     output_shape_of,
     output_spec,
     part,

@@ -7,6 +7,7 @@ heads of keys and values, E width of a head.
 from __future__ import annotations
 
 from functools import partial
+from numbers import Integral
 from operator import attrgetter
 from string import ascii_lowercase
 from typing import Any
@@ -16,7 +17,7 @@ from keras import ops
 
 from keras_attention import kernels
 from keras_attention.layers.base import sampling
-from keras_attention.layers.base.attention_layer import Prepared
+from keras_attention.layers.base.attention_layer import Prepared, cache_length
 from keras_attention.layers.base.checked import (
     Masks,
     as_boolean,
@@ -238,3 +239,34 @@ def output_spec(
     shape = folding.weights_shape(query.shape, key.shape, layer.num_heads, axes)
     shape = (*shape[:-2], shape[-1]) if single else shape
     return output, keras.KerasTensor(shape, layer.compute_dtype)
+
+
+def empty_cache(
+    layer: Any, batch: Any, length: Any, window: int | None = None
+) -> Prepared:
+    """Returns an empty cache of a layer with heads, at most as long as the window."""
+    check_usable(layer, "initial_cache", None)
+    length = cache_length(length)
+    if window is not None:
+        length = min(length, window) if isinstance(length, Integral) else window
+    heads = (batch, length, layer.num_key_value_heads)
+    return Prepared(
+        ops.zeros((*heads, layer.key_dim), layer.compute_dtype),
+        ops.zeros((*heads, layer.value_dim), layer.compute_dtype),
+        ops.zeros((batch, length), "bool"),
+    )
+
+
+def check_fits(layer: Any, name: str, inputs: Tensor, memory: Prepared) -> None:
+    """Raises a ValueError if keys and values belong to another layer or batch."""
+    for side, width in (("key", layer.key_dim), ("value", layer.value_dim)):
+        shape = tuple(getattr(memory, side).shape)
+        wanted = (inputs.shape[0], None, layer.num_key_value_heads, width)
+        fits = len(shape) == 4 and all(
+            None in (a, b) or a == b for a, b in zip(shape, wanted)
+        )
+        if not fits:
+            raise ValueError(
+                f"`{name}` must be one of this layer and for this batch: its {side} "
+                f"must have shape {wanted}. Received: {name}.{side}.shape={shape}"
+            )
