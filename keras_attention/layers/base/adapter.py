@@ -170,6 +170,21 @@ class KerasAttention(AttentionProtocol):
         return_weights: bool,
     ) -> tuple[Tensor, Tensor | None, Any]:
         """Attends to a prepared memory; see `AttentionLayer.attend_from_state`."""
+        if self._list and mask is not None:  # it only gets the masks of the keys
+            if mask.shape[1] != 1 and len(prepared.mask.shape) == 2:
+                # In a step, each query has its own mask: one query at a time.
+                outputs, weights = [], []
+                for n in range(query.shape[1]):
+                    row = slice(n, n + 1)
+                    output, shown, _ = self.attend_from_state(
+                        query[:, row], prepared, mask[:, row], (), None, return_weights
+                    )
+                    outputs.append(output)
+                    weights.append(shown)
+                output = ops.concatenate(outputs, axis=1)
+                shown = ops.concatenate(weights, axis=-2) if return_weights else None
+                return output, shown, ()
+            prepared = prepared._replace(mask=mask)
         return *self._attend(query, prepared, mask, return_weights, False), ()
 
     def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> None:
@@ -200,31 +215,6 @@ class KerasAttention(AttentionProtocol):
                 return (batch, getattr(self.layer, name), queries, keys)
         return (batch, queries, keys)
 
-    def _attend_steps(
-        self,
-        inputs: Tensor,
-        memory: Prepared,
-        seen: Tensor,
-        t: Tensor,
-        s: Tensor,
-        return_weights: bool,
-    ) -> tuple[Tensor, Tensor | None]:
-        # A layer that accepts only masks of keys gets one query at a time.
-        parts = [slice(None)]
-        if self._list:
-            parts = [slice(n, n + 1) for n in range(inputs.shape[1])]
-        outputs, weights = [], []
-        for part in parts:
-            mask = seen[:, part]
-            prepared = memory._replace(mask=mask)
-            results = self._attend(
-                inputs[:, part], prepared, mask, return_weights, False
-            )
-            outputs.append(results[0])
-            weights.append(results[1])
-        output = ops.concatenate(outputs, axis=1)
-        return output, ops.concatenate(weights, axis=-2) if return_weights else None
-
     def _attend(
         self,
         query: Tensor,
@@ -254,7 +244,7 @@ class KerasAttention(AttentionProtocol):
         is_valid = None if mask is None else _has_key(mask)  # (B, T, 1)
         # A softmax over no key gives NaN, and so does its gradient, even if the output
         # is replaced by 0. Fully masked rows are therefore open during the call.
-        if self._list:  # it only gets the mask of the keys
+        if self._list:
             if of_keys is not None:
                 if len(of_keys.shape) == 3:  # see `hide_queries`
                     of_keys = ops.any(of_keys, axis=1)

@@ -394,35 +394,21 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
         return_weights: bool,
     ) -> tuple[Tensor, Tensor | None, Any]:
         projections.check_fits(self, "prepared", query, prepared)
-        t = s = None
+        q, bias = self._projections.queries(query), None
         if self._counts:
-            steps = ops.shape(query)[1]
-            first = ops.cast(ops.expand_dims(state, 1), "int32")  # (B, 1)
-            t = masks.positions(steps, first)  # (B, T)
-            s = masks.positions(ops.shape(prepared.key)[1])
-            state = state + ops.cast(steps, state.dtype)
-        output, weights = self._attend_steps(
-            query, prepared, mask, t, s, return_weights, random
-        )
-        return output, weights, state
-
-    def _attend_steps(
-        self,
-        inputs: Tensor,
-        memory: Prepared,
-        seen: Tensor | None,
-        t: Tensor | None,
-        s: Tensor | None,
-        return_weights: bool,
-        random: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor | None]:
-        mask, q, bias = seen, self._projections.queries(inputs), None
-        if t is not None:
+            if isinstance(state, tuple):  # in a step: the positions (T,) and (P,)
+                t, s = state
+            else:
+                steps = ops.shape(query)[1]
+                first = ops.cast(ops.expand_dims(state, 1), "int32")  # (B, 1)
+                t = masks.positions(steps, first)  # (B, T)
+                s = masks.positions(ops.shape(prepared.key)[1])
+                state = state + ops.cast(steps, state.dtype)
             q, bias = self._rotate(q, t), self._position_bias(t, s)
             if self.sliding_window is not None:
                 mask = masks.merge(mask, masks.near(t, s, self.sliding_window))
         factors = None if random is None else ops.swapaxes(random, 1, 2)
-        heads = q, memory.key, memory.value
+        heads = q, prepared.key, prepared.value
         if self._is_subclass:
             attended, weights = keras_subclasses.attend(
                 self, heads, mask, bias, return_weights, dropout_mask=factors
@@ -440,7 +426,7 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
                 return_weights=return_weights,
                 fused=self.flash_attention is not False,
             )
-        return self._projections.output(attended, inputs), weights
+        return self._projections.output(attended, query), weights, state
 
     def initial_cache(
         self, batch: Any, length: int, width: int | None = None
@@ -459,13 +445,14 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
 
     def _extend(
         self, cache: Prepared, inputs: Tensor, mask: Tensor, index: Any, t: Tensor
-    ) -> tuple[Prepared, Tensor, Prepared]:
+    ) -> tuple[Prepared, Tensor, Any, Prepared]:
         projections.check_fits(self, "cache", inputs, cache)
         if cache.key.shape[1] != self.sliding_window:  # a ring buffer always has room
             check_room(inputs, cache, index)
         keys = self._rotate(self._projections.keys(inputs), t)
         new = Prepared(keys, self._projections.values(inputs), mask)
-        return write_cache(cache, new, index, t, self.sliding_window)
+        memory, s, cache = write_cache(cache, new, index, t, self.sliding_window)
+        return memory, s, (t, s) if self._counts else (), cache
 
     @classmethod
     def from_keras(cls, layer: Any) -> MultiHeadAttention:
