@@ -226,9 +226,8 @@ class GeneralScore(Score):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, query_shape: Any, key_shape: Any = None) -> None:
-        key_shape = query_shape if key_shape is None else key_shape
         self.kernel = dense(self, query_shape[-1], "kernel")
-        self.kernel.build(key_shape)
+        self.kernel.build(key_shape or query_shape)
         self.built = True
 
     def project_key(self, key: Tensor) -> Tensor:
@@ -283,11 +282,10 @@ class AdditiveScore(Score):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, query_shape: Any, key_shape: Any = None) -> None:
-        key_shape = query_shape if key_shape is None else key_shape
         self.query_dense = dense(self, self.units, "query")
         self.query_dense.build(query_shape)
         self.key_dense = dense(self, self.units, "key", self.use_bias)
-        self.key_dense.build(key_shape)
+        self.key_dense.build(key_shape or query_shape)
         self.scale = scale_vector(self)
         if self.normalize:
             size = keras.initializers.Constant(self.units**-0.5)
@@ -360,11 +358,11 @@ class ConcatScore(Score):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, query_shape: Any, key_shape: Any = None) -> None:
-        key_shape = query_shape if key_shape is None else key_shape
         self.query_width = query_shape[-1]
+        key_width = (key_shape or query_shape)[-1]
         self.kernel = self.add_weight(
             name="kernel",
-            shape=(query_shape[-1] + key_shape[-1], self.units),
+            shape=(self.query_width + key_width, self.units),
             initializer=self.kernel_initializer,
         )
         self.scale = scale_vector(self)

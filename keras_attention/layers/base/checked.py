@@ -48,20 +48,15 @@ class Checked:
         cls._has_rules = overrides or bool(cls.input_ranks or cls.id_sizes)
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        whole = False
-        for x in args:
-            dtype = getattr(x, "dtype", None)
-            whole = whole or dtype in kernels.INTEGERS
-            if dtype in kernels.COMPLEX:
-                check_real(all_given(self, args, kwargs))
-            if isinstance(x, (list, tuple)) and not self.takes_lists:
+        dtypes = [getattr(x, "dtype", None) for x in (*args, *kwargs.values())]
+        if not kernels.COMPLEX.isdisjoint(dtypes):
+            check_real(all_given(self, args, kwargs))
+        for x in () if self.takes_lists else args:
+            if isinstance(x, (list, tuple)):
                 refuse_list(self, x)
-        for name, x in kwargs.items():
-            dtype = getattr(x, "dtype", None)
-            whole = whole or (name in self.float_inputs and dtype in kernels.INTEGERS)
-            if dtype in kernels.COMPLEX:
-                check_real(all_given(self, args, kwargs))
-        if whole and self.float_inputs:
+        floats = *args, *map(kwargs.get, self.float_inputs)
+        dtypes = [getattr(x, "dtype", None) for x in floats]
+        if not kernels.INTEGERS.isdisjoint(dtypes) and self.float_inputs:
             args, kwargs = self._as_floats(args, kwargs)
         if self._has_rules:
             self.check_given(given_to(self, args, kwargs))
@@ -205,7 +200,6 @@ def check_call(
     elif not plain or axes is not None:
         attended = check_inputs(q, v, k, axes)
     if bias is not None:
-        bias = bias if hasattr(bias, "shape") else ops.convert_to_tensor(bias)
         bias = ops.expand_dims(bias, -2) if single else bias
         bias = folding.full_bias(bias, q, k, heads or 1, attended)
     if any(mask is not None for mask in call_masks):
@@ -334,9 +328,7 @@ def check_memory(query: Tensor, value: Tensor, key: Tensor) -> None:
     """Checks that the ranks, batch sizes and lengths of query, value and key fit."""
     for name, tensor in (("query", query), ("value", value), ("key", key)):
         check_shape(name, tensor.shape, "(batch, length, width)")
-    for name, tensor in (("value", value), ("key", key)):
-        batches = (query.shape[0], tensor.shape[0])
-        if None not in batches and batches[0] != batches[1]:
+        if _differ(query.shape[0], tensor.shape[0]):
             raise ValueError(
                 f"`query` and `{name}` must have the same batch size (axis 0). "
                 f"Received: query.shape={tuple(query.shape)}, "
@@ -348,7 +340,7 @@ def check_memory(query: Tensor, value: Tensor, key: Tensor) -> None:
             f"with `value_mask`. Received: value.shape={tuple(value.shape)}, "
             f"key.shape={tuple(key.shape)}"
         )
-    if None not in (key.shape[1], value.shape[1]) and key.shape[1] != value.shape[1]:
+    if _differ(key.shape[1], value.shape[1]):
         raise ValueError(
             "`key` and `value` must have the same length (axis 1). "
             f"Received: key.shape={tuple(key.shape)}, value.shape={tuple(value.shape)}"
@@ -559,7 +551,7 @@ def _broken(layer: Any, given: Given) -> Iterator[str]:
                     f"`{name}` must have rank {len(built)}, as when layer "
                     f"{layer.name!r} was built. Received: {_show(name, x)}"
                 )
-            elif None not in (shape[-1], built[-1]) and shape[-1] != built[-1]:
+            elif _differ(shape[-1], built[-1]):
                 yield (
                     f"`{name}` must have width {built[-1]} (last axis), for which "
                     f"layer {layer.name!r} was built. Received: {_show(name, x)}"

@@ -22,7 +22,7 @@ Maps = dict[str, Any]
 SIZES = (16, 32), (64, 128), (8, 16), (4, 8), (2, 4)
 
 
-# The maps of the active recording, and what makes an entry of a path and weights.
+# The maps of the active recording, and what converts their entries.
 _active: ContextVar[tuple[Maps, Callable[[str, Tensor], Any]] | None] = ContextVar(
     "keras_attention_recording", default=None
 )
@@ -68,13 +68,9 @@ def record_attention() -> Iterator[Maps]:
             )
 
 
-def collect_attention() -> Any:
-    """Returns a context like `record_attention` that records tensors, in traces too."""
-    return _recording(lambda path, weights: weights)
-
-
 @contextmanager
 def _recording(convert: Callable[[str, Tensor], Any]) -> Iterator[Maps]:
+    """A context that records what `convert` makes of each path and its weights."""
     maps: Maps = {}
     token = _active.set((maps, convert))
     try:
@@ -196,7 +192,7 @@ class WithAttention(Configured, keras.layers.Layer):
         self.built = True  # the model builds itself when it is called
 
     def call(self, inputs: Any, training: bool | None = None) -> dict[str, Tensor]:
-        with collect_attention() as maps:
+        with _recording(lambda path, weights: weights) as maps:  # in traces, too
             outputs = self.model(inputs, training=training)
         if not maps:
             raise ValueError(

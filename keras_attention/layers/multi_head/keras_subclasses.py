@@ -29,6 +29,7 @@ from keras_attention.layers.base.checked import (
     as_boolean,
     merge_masks,
 )
+from keras_attention.layers.base.serialization import is_ours
 from keras_attention.layers.multi_head.projections import part
 from keras_attention.numerics import axes as folding
 from keras_attention.numerics import masks, normalizers
@@ -36,16 +37,6 @@ from keras_attention.ops.heads import attend_projected
 
 Tensor = Any
 
-# The options of `_compute_attention` that an override may lack.
-OPTIONS = frozenset(
-    [
-        "return_attention_scores",
-        "use_causal_mask",
-        "bias",
-        "dropout_mask",
-        "sliding_window",
-    ]
-)
 # The methods whose overrides change how a layer computes.
 HOOKS = [
     "call",
@@ -80,7 +71,7 @@ class KerasMethods:
     _is_subclass = False  # whether the class is defined outside this package
     _overridden: frozenset[str] = frozenset()  # the names in `HOOKS` that it defines
     _takes_causal = _takes_window = True  # whether the kernels may apply these masks
-    _options = OPTIONS  # that its `_compute_attention` takes
+    _options: frozenset[str] | None = None  # of its `_compute_attention`; None: all
 
     num_heads: Any = part("_num_heads", "H, the number of query heads.")
     key_dim: Any = part("_key_dim", "E, the width of each head's queries and keys.")
@@ -118,8 +109,8 @@ class KerasMethods:
         own.add("_compute_sliding_window_mask")
         cls._takes_window = not own & cls._overridden
         options = signature(cls._compute_attention).parameters
-        takes_all = any(x.kind is x.VAR_KEYWORD for x in options.values())
-        cls._options = OPTIONS if takes_all else OPTIONS & {*options}
+        if not any(x.kind is x.VAR_KEYWORD for x in options.values()):
+            cls._options = frozenset(options)
 
     def _get_common_kwargs_for_sublayer(self: Any) -> dict[str, Any]:
         """Returns the arguments of each projection, with cloned initializers."""
@@ -280,7 +271,8 @@ def attend(
         "dropout_mask": dropout_mask,
         "sliding_window": window,
     }
-    for name in OPTIONS - layer._options:
+    lacking = () if layer._options is None else options.keys() - layer._options
+    for name in lacking:
         value = options.pop(name)
         needed = name != "return_attention_scores" and value is not None
         if needed and value is not False:
@@ -363,8 +355,3 @@ def attention_equations(rank: int, axes: folding.Axes) -> tuple[str, str]:
     same = "".join(query[n] for n in range(rank - 1) if n not in axes)
     scores = same + "".join(query[n] for n in axes) + "".join(key[n] for n in axes)
     return f"{key},{query}->{scores}", f"{scores},{key}->{query}"
-
-
-def is_ours(cls: type) -> bool:
-    """Returns whether a class is defined in this package."""
-    return cls.__module__.startswith("keras_attention.")

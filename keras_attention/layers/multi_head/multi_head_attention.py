@@ -283,8 +283,10 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
             checked.check_order(self, axes, use_causal_mask)
             heads = tuple(folding.fold(x, axes) for x in heads)  # (B, T, ·, ·)
             call_masks, bias = checked.fold_masks(call_masks, bias, query, key, axes)
-        if self.position is not None or bias is not None:
+        if self.position is not None:
             heads, bias = self._place(heads, bias)
+        if bias is not None:
+            bias = full_bias(bias, *heads[:2])
         recording = is_recording()
         return_weights = return_attention_scores or recording is not None
         if self._is_subclass:
@@ -321,13 +323,12 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
     ) -> tuple[tuple[Tensor, ...], Tensor | None]:
         """Rotates queries and keys of a call, and adds the bias of the position."""
         query, key, value = heads
-        if self.position is None:
-            return heads, full_bias(bias, query, key)
         t, s = (masks.positions(ops.shape(x)[1]) for x in (query, key))
-        own = self._position_bias(t, s)
-        if own is not None and bias is not None:
-            own = ops.cast(own, "float32") + ops.cast(bias, "float32")
-        bias = full_bias(bias if own is None else own, query, key)
+        position_bias = self._position_bias(t, s)
+        if position_bias is not None and bias is not None:
+            bias = ops.cast(position_bias, "float32") + ops.cast(bias, "float32")
+        elif bias is None:
+            bias = position_bias
         return (self._rotate(query, t), self._rotate(key, s), value), bias
 
     def _rotate(self, x: Tensor, position: Tensor) -> Tensor:

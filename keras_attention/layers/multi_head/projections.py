@@ -19,8 +19,10 @@ from keras_attention import kernels
 from keras_attention.layers.base import sampling
 from keras_attention.layers.base.attention_layer import Prepared, cache_length
 from keras_attention.layers.base.checked import (
+    MASK_NAMES,
     Masks,
     as_boolean,
+    call_arguments,
     check_call,
     check_inputs,
     check_order,
@@ -211,30 +213,21 @@ def output_shape_of(layer: Any, query: Any, value: Any, key: Any) -> tuple:
     return (*query[:-1], *(layer.output_shape or query[-1:]))
 
 
-def output_spec(
-    layer: Any,
-    query: Tensor,
-    value: Tensor,
-    key: Tensor | None = None,
-    query_mask: Tensor | None = None,
-    value_mask: Tensor | None = None,
-    key_mask: Tensor | None = None,
-    attention_mask: Tensor | None = None,
-    return_attention_scores: bool = False,
-    training: bool | None = None,
-    use_causal_mask: bool = False,
-    bias: Tensor | None = None,
-) -> Any:
+def output_spec(layer: Any, *args: Any, **kwargs: Any) -> Any:
     """Returns the symbolic output of a call, after all checks."""
+    call = call_arguments(layer, args, kwargs)
+    query, value, key = call["query"], call["value"], call.get("key")
     key = value if key is None else key
     shape = layer.compute_output_shape(query.shape, value.shape, key.shape)
     output = keras.KerasTensor(shape, layer.compute_dtype)
-    call_masks = Masks(query_mask, value_mask, key_mask, attention_mask)
+    call_masks = Masks(*map(call.get, MASK_NAMES))
     sizes = layer.num_heads, layer.attention_axes
-    query, *_, single = check_call(query, value, key, call_masks, *sizes, bias)
+    query, *_, single = check_call(
+        query, value, key, call_masks, *sizes, call.get("bias")
+    )
     axes = folding.resolve(layer.attention_axes, len(query.shape))
-    check_order(layer, axes, use_causal_mask)
-    if not return_attention_scores:
+    check_order(layer, axes, call.get("use_causal_mask", False))
+    if not call.get("return_attention_scores"):
         return output
     shape = folding.weights_shape(query.shape, key.shape, layer.num_heads, axes)
     shape = (*shape[:-2], shape[-1]) if single else shape
