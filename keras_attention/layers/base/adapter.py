@@ -171,7 +171,8 @@ class KerasAttention(AttentionProtocol):
     ) -> tuple[Tensor, Tensor | None, Any]:
         """Attends to a prepared memory; see `AttentionLayer.attend_from_state`."""
         if self._list and mask is not None:  # it only gets the masks of the keys
-            if mask.shape[1] != 1 and len(prepared.mask.shape) == 2:
+            memory_mask: Any = prepared.mask
+            if mask.shape[1] != 1 and len(memory_mask.shape) == 2:
                 # In a step, each query has its own mask: one query at a time.
                 outputs, weights = [], []
                 for n in range(query.shape[1]):
@@ -241,7 +242,7 @@ class KerasAttention(AttentionProtocol):
                     f"attention={self.layer!r}"
                 )
             options["return_attention_scores"] = True
-        is_valid = None if mask is None else _has_key(mask)  # (B, T, 1)
+        is_valid: Any = None if mask is None else _has_key(mask)  # (B, T, 1)
         # A softmax over no key gives NaN, and so does its gradient, even if the output
         # is replaced by 0. Fully masked rows are therefore open during the call.
         if self._list:
