@@ -103,11 +103,11 @@ class KerasMethods:
         definers = {n: next(c for c in cls.__mro__ if n in vars(c)) for n in HOOKS}
         cls._overridden = frozenset(n for n, c in definers.items() if not is_ours(c))
         # The kernels know only the usual masks.
-        own = {"_compute_attention", "_compute_causal_mask"}
-        cls._takes_causal = not own & cls._overridden
-        own = {"_compute_attention", "_compute_attention_mask"}
-        own.add("_compute_sliding_window_mask")
-        cls._takes_window = not own & cls._overridden
+        causal = {"_compute_attention", "_compute_causal_mask"}
+        cls._takes_causal = not causal & cls._overridden
+        window = {"_compute_attention_mask", "_compute_sliding_window_mask"}
+        window.add("_compute_attention")
+        cls._takes_window = not window & cls._overridden
         options = signature(cls._compute_attention).parameters
         if not any(x.kind is x.VAR_KEYWORD for x in options.values()):
             cls._options = frozenset(options)
@@ -206,18 +206,18 @@ class KerasMethods:
             mask = masks.merge(mask, self._compute_causal_mask(query, value))
         if mask is not None and len(mask.shape) == 3:
             mask = ops.expand_dims(mask, 1)  # (B, 1, T, S)
-        own = "_masked_softmax" in self._overridden
+        has_softmax = "_masked_softmax" in self._overridden
         dropout: Any = 0.0
         if self._dropout and training:  # a subclass may have replaced this layer
             dropout = lambda weights: self._dropout_layer(weights, training=True)  # noqa: E731
         return attend_projected(
             *(query, key, value, mask, self._inverse_sqrt_key_dim),
-            self._masked_softmax if own else self.normalizer,
+            self._masked_softmax if has_softmax else self.normalizer,
             bias,
             dropout,
             dropout_mask=dropout_mask,
             soft_cap=self.soft_cap,
-            sink=None if own else self._sinks,
+            sink=None if has_softmax else self._sinks,
             is_causal=use_causal_mask and self._takes_causal,
             sliding_window=sliding_window,
             return_weights=return_attention_scores,
@@ -240,7 +240,7 @@ class KerasMethods:
 def attend(
     layer: Any,
     heads: tuple[Tensor, Tensor, Tensor],
-    given: Masks | Tensor | None,
+    call_masks: Masks | Tensor | None,
     bias: Tensor | None,
     return_weights: bool,
     training: bool | None = None,
@@ -249,24 +249,26 @@ def attend(
 ) -> tuple[Tensor, Tensor | None]:
     """Attends by the methods that a subclass may have overridden.
 
-    The arguments are those of `attend_projected`; `given` are the masks of a call, or
-    the mask of steps over a memory or a cache.
+    The arguments are those of `attend_projected`; `call_masks` are the masks of a
+    call, or the mask of steps over a memory or a cache.
 
     Raises:
         ValueError: if an override does not take an option that changes the output, or
             steps would leave an override out.
     """
-    mask, own, window = given, causal and not layer._takes_causal, None
-    if isinstance(given, Masks):
+    mask, masks_causal, window = call_masks, causal and not layer._takes_causal, None
+    if isinstance(call_masks, Masks):
         window = layer.sliding_window if layer._takes_window else None
         local = {} if window is None else {"use_sliding_window": False}
-        named = {**dict(zip(MASK_NAMES, given)), "use_causal_mask": own, **local}
-        mask = layer._compute_attention_mask(heads[0], heads[2], **named)
+        named = {**dict(zip(MASK_NAMES, call_masks)), **local}
+        mask = layer._compute_attention_mask(
+            heads[0], heads[2], **named, use_causal_mask=masks_causal
+        )
     else:
         check_steps(layer)
     options = {
         "return_attention_scores": return_weights,
-        "use_causal_mask": causal and not own,
+        "use_causal_mask": causal and not masks_causal,
         "bias": bias,
         "dropout_mask": dropout_mask,
         "sliding_window": window,
@@ -286,8 +288,8 @@ def attend(
 
 def check_subclass(cls: type) -> None:
     """Raises a TypeError if a subclass overrides what a call does not use."""
-    own = takewhile(lambda one: not is_ours(one), cls.__mro__)  # and its mixins
-    for name in chain.from_iterable(map(vars, own)):
+    theirs = takewhile(lambda base: not is_ours(base), cls.__mro__)  # and its mixins
+    for name in chain.from_iterable(map(vars, theirs)):
         instead = INSTEAD.get(name)
         exists = any(hasattr(base, name) for base in cls.__bases__)
         if name in vars(keras.layers.MultiHeadAttention) and not exists:

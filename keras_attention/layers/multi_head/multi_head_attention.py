@@ -242,15 +242,13 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
         self.built = True
 
     def _make_dense(
-        self, rank: int, width: tuple, name: str, common: Any = None, **more: Any
+        self, rank: int, width: tuple, name: str, common: Any = None, **options: Any
     ) -> Any:
         """Returns a projection of inputs of this rank, which is not built."""
-        options = common or self._get_common_kwargs_for_sublayer()
+        options = {**(common or self._get_common_kwargs_for_sublayer()), **options}
         if options.get("dtype") is self.dtype_policy:  # an override may choose another
-            options = {**options, "dtype": policy_of(self, name)}
-        return projections.projection(
-            rank, width, name, self._use_bias, **options, **more
-        )
+            options["dtype"] = policy_of(self, name)
+        return projections.projection(rank, width, name, self._use_bias, **options)
 
     def _make_last(self, query: tuple) -> Any:
         """Returns the projection of the heads to the output, which is not built."""

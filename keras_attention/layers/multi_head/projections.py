@@ -121,8 +121,8 @@ def build_projections(layer: Any, query: tuple, value: tuple, key: tuple) -> Non
         parts.insert(2, ("gate", query, heads))
     for name, shape, count in parts:
         width = layer.key_dim if name in ("query", "key") else layer.value_dim
-        more = {"activation": "sigmoid"} if name == "gate" else {}
-        dense = layer._make_dense(len(shape), (count, width), name, **more)
+        activation = {"activation": "sigmoid"} if name == "gate" else {}
+        dense = layer._make_dense(len(shape), (count, width), name, **activation)
         setattr(layer, f"_{name}_dense", dense)
         dense.build(shape)
         # The einsum of a backend would repeat inputs of width 1.
@@ -140,7 +140,7 @@ def build_projections(layer: Any, query: tuple, value: tuple, key: tuple) -> Non
 
 
 def projection(
-    rank: int, width: tuple, name: str, use_bias: bool, bound: int = 1, **more: Any
+    rank: int, width: tuple, name: str, use_bias: bool, bound: int = 1, **options: Any
 ) -> keras.layers.EinsumDense:
     """Returns a dense layer that maps the last `bound` axes of inputs of this rank.
 
@@ -156,7 +156,7 @@ def projection(
         output_shape=(*[None] * (len(same) - 1), *width),
         bias_axes=new if use_bias else None,
         name=name,
-        **more,
+        **options,
     )
     dense.supports_masking = True  # avoids a warning about input masks
     return dense
