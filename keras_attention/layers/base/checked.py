@@ -48,15 +48,21 @@ class Checked:
         cls._has_rules = overrides or bool(cls.input_ranks or cls.id_sizes)
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        dtypes = [getattr(x, "dtype", None) for x in (*args, *kwargs.values())]
-        if not kernels.COMPLEX.isdisjoint(dtypes):
-            check_real(all_given(self, args, kwargs))
-        for x in () if self.takes_lists else args:
-            if isinstance(x, (list, tuple)):
+        # Loops, because every call passes here: comprehensions and sets take longer.
+        whole = False
+        for x in args:
+            dtype = getattr(x, "dtype", None)
+            whole = whole or dtype in kernels.INTEGERS
+            if dtype in kernels.COMPLEX:
+                check_real(all_given(self, args, kwargs))
+            if isinstance(x, (list, tuple)) and not self.takes_lists:
                 refuse_list(self, x)
-        floats = *args, *map(kwargs.get, self.float_inputs)
-        dtypes = [getattr(x, "dtype", None) for x in floats]
-        if not kernels.INTEGERS.isdisjoint(dtypes) and self.float_inputs:
+        for name, x in kwargs.items():
+            dtype = getattr(x, "dtype", None)
+            whole = whole or (name in self.float_inputs and dtype in kernels.INTEGERS)
+            if dtype in kernels.COMPLEX:
+                check_real(all_given(self, args, kwargs))
+        if whole and self.float_inputs:
             args, kwargs = self._as_floats(args, kwargs)
         if self._has_rules:
             self.check_given(given_to(self, args, kwargs))
