@@ -82,9 +82,7 @@ class Checked:
             if name in given and count is not None:
                 check_ids(name, given[name], count)
 
-    def _as_floats(
-        self: Any, args: tuple, kwargs: Arguments
-    ) -> tuple[tuple, Arguments]:
+    def _as_floats(self: Any, args: tuple, kwargs: Arguments) -> tuple[tuple, dict]:
         """Casts the integers among the arguments that hold floats."""
         names = inspect.signature(self.call).parameters
         floats = [self._as_float(name, x) for name, x in zip(names, args)]
