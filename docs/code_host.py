@@ -151,7 +151,17 @@ def file_of(name):
             for alias in node.names:
                 if (alias.asname or alias.name) == last:
                     return file_of(f"{node.module}.{alias.name}")
+                if alias.name == "*" and last in exports(file_of(node.module)):
+                    return file_of(f"{node.module}.{last}")
     raise LookupError(f"{name!r} is not defined in the package")
+
+
+def exports(file):
+    """The names that `__all__` of a file lists, if these are all literals."""
+    for node in ast.parse(file.read_text("utf-8")).body:
+        if isinstance(node, ast.Assign) and node.targets[0].id == "__all__":
+            return ast.literal_eval(node.value)
+    return []
 
 
 def with_definitions(page, text):

@@ -1,101 +1,42 @@
-"""Keras layers: weights around the mathematics of `keras_attention.ops`."""
+"""Keras layers: weights around the mathematics of `keras_attention.ops`.
 
-from keras_attention.layers.attention import (
-    Attention,
-    AttentionPooling,
-    BahdanauAttention,
-    CarryChoices,
-    HardAttention,
-    LuongAttention,
-    MonotonicAttention,
+The public names are those that the `__init__` of each folder lists.
+"""
+
+from keras_attention.layers import (
+    attention,
+    base,
+    hopfield,
+    memory_networks,
+    multi_head,
+    positions,
+    recurrent,
+    scores,
+    transformer,
 )
-from keras_attention.layers.base import AttentionLayer, record_attention, with_attention
+from keras_attention.layers.attention import *
+from keras_attention.layers.base import *
 from keras_attention.layers.external_memory import DNC, DNCCell, NTMCell, Trace
-from keras_attention.layers.hopfield import Hopfield, HopfieldLayer, HopfieldPooling
-from keras_attention.layers.memory_networks import (
-    FactFinder,
-    KeyValueHop,
-    MemoryAge,
-    MemoryHop,
-    MemoryWriter,
-    Segmenter,
-    SentenceEncoder,
-    SentenceFeatures,
-    WordContexts,
-    WordResponder,
-)
-from keras_attention.layers.multi_head import MultiHeadAttention
-from keras_attention.layers.positions import (
-    AlibiBias,
-    PositionEmbedding,
-    RelativePositionBias,
-    RotaryEmbedding,
-    SinePositionEncoding,
-)
-from keras_attention.layers.recurrent import AttentionRNN, ScheduledSampling
-from keras_attention.layers.scores import (
-    AdditiveScore,
-    ConcatScore,
-    CosineScore,
-    DotScore,
-    GeneralScore,
-    LocationScore,
-    RBFScore,
-    Score,
-)
-from keras_attention.layers.transformer import (
-    AdaptiveHalting,
-    DepthRecurrence,
-    TransformerDecoderBlock,
-    TransformerEncoderBlock,
-)
+from keras_attention.layers.hopfield import *
+from keras_attention.layers.memory_networks import *
+from keras_attention.layers.multi_head import *
+from keras_attention.layers.positions import *
+from keras_attention.layers.recurrent import *
+from keras_attention.layers.scores import *
+from keras_attention.layers.transformer import *
 
 __all__ = [
     "DNC",
-    "AdaptiveHalting",
-    "AdditiveScore",
-    "AlibiBias",
-    "Attention",
-    "AttentionLayer",
-    "AttentionPooling",
-    "AttentionRNN",
-    "BahdanauAttention",
-    "CarryChoices",
-    "ConcatScore",
-    "CosineScore",
     "DNCCell",
-    "DepthRecurrence",
-    "DotScore",
-    "FactFinder",
-    "GeneralScore",
-    "HardAttention",
-    "Hopfield",
-    "HopfieldLayer",
-    "HopfieldPooling",
-    "KeyValueHop",
-    "LocationScore",
-    "LuongAttention",
-    "MemoryAge",
-    "MemoryHop",
-    "MemoryWriter",
-    "MonotonicAttention",
-    "MultiHeadAttention",
     "NTMCell",
-    "PositionEmbedding",
-    "RBFScore",
-    "RelativePositionBias",
-    "RotaryEmbedding",
-    "ScheduledSampling",
-    "Score",
-    "Segmenter",
-    "SentenceEncoder",
-    "SentenceFeatures",
-    "SinePositionEncoding",
     "Trace",
-    "TransformerDecoderBlock",
-    "TransformerEncoderBlock",
-    "WordContexts",
-    "WordResponder",
-    "record_attention",
-    "with_attention",
+    *attention.__all__,
+    *base.__all__,
+    *hopfield.__all__,
+    *memory_networks.__all__,
+    *multi_head.__all__,
+    *positions.__all__,
+    *recurrent.__all__,
+    *scores.__all__,
+    *transformer.__all__,
 ]

@@ -15,7 +15,7 @@ from keras_attention.layers.base.arguments import clone_initializer
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.one_head_attention import full_mask, scan_queries
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.scores.additive_score import AdditiveScore
+from keras_attention.layers.scores import AdditiveScore
 from keras_attention.numerics.precision import to_float32
 from keras_attention.ops.attention import weighted_values
 

@@ -15,8 +15,7 @@ from keras_attention.layers.attention.attention import NormalizedAttention
 from keras_attention.layers.base.arguments import one_of, positive
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.scores.location_score import LocationScore
-from keras_attention.layers.scores.names import check_needs_no_size
+from keras_attention.layers.scores import LocationScore, check_needs_no_size
 from keras_attention.numerics import masks
 from keras_attention.numerics.precision import to_float32
 from keras_attention.ops import alignments

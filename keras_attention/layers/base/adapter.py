@@ -16,8 +16,6 @@ from keras_attention.layers.base.attention_layer import (
     AttentionLayer,
     AttentionProtocol,
     Prepared,
-    check_room,
-    write_steps,
 )
 from keras_attention.layers.base.checked import (
     Masks,
@@ -104,7 +102,10 @@ class KerasAttention(AttentionProtocol):
             named = dict(zip(("query_shape", "value_shape", "key_shape"), shapes))
             self.layer.build(**{n: s for n, s in named.items() if n in names})
         else:  # the layer creates its weights in its first call
-            self._call(*(keras.KerasTensor(s, self.compute_dtype) for s in shapes))
+            query, value, key = (
+                keras.KerasTensor(shape, self.compute_dtype) for shape in shapes
+            )
+            self._attend(query, Prepared(key, value))
 
     def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:
         """Raises a ValueError if Keras' `Attention` cannot compare these widths."""
@@ -124,39 +125,40 @@ class KerasAttention(AttentionProtocol):
         training: bool | None = None,
         use_causal_mask: bool = False,
     ) -> Any:
-        key = value if key is None else key
-        pairs = None if self._list else attention_mask
-        call_masks = Masks(query_mask, value_mask, key_mask, pairs)
-        query, call_masks, *_ = check_call(query, value, key, call_masks)
         if self._list and attention_mask is not None:
             raise ValueError(
                 f"`attention_mask` must be None: layer {self.name!r} "
                 f"({type(self.layer).__name__}) only takes masks of queries and of "
                 f"values. Received: attention_mask.shape={tuple(attention_mask.shape)}"
             )
+        key = value if key is None else key
+        call_masks = Masks(query_mask, value_mask, key_mask, attention_mask)
+        query, call_masks, *_ = check_call(query, value, key, call_masks)
         self.check_widths(query, value, key)
         sizes = ops.shape(query)[1], ops.shape(key)[1]
-        mask = merge_masks(call_masks, sizes if use_causal_mask else None)
-        of_keys = masks.merge(call_masks.value, call_masks.key)
+        recording = is_recording()
         output, weights = self._attend(
             query,
-            Prepared(key, value, of_keys),
-            mask,
-            use_causal_mask,
-            return_attention_scores or is_recording(),
+            Prepared(key, value, masks.merge(call_masks.value, call_masks.key)),
+            merge_masks(call_masks, sizes if use_causal_mask else None),
+            return_attention_scores or recording is not None,
             training,
+            use_causal_mask,
         )
-        if is_recording():
+        if recording is not None:
             record(self.path, weights)
         return (output, weights) if return_attention_scores else output
 
     def prepare(
         self, value: Tensor, key: Tensor | None = None, mask: Tensor | None = None
     ) -> Prepared:
-        """Returns the memory unchanged; the layer projects it at each step."""
+        """Returns the memory itself, which the layer projects at each step.
+
+        Its key is () if it is the value.
+        """
         check_usable(self, "prepare", value)
         mask = masks.check("mask", mask, tuple(value.shape[:2]))
-        return Prepared(value if key is None else key, value, mask)
+        return Prepared(() if key is None else key, value, mask)
 
     def attend_from_state(
         self,
@@ -168,10 +170,23 @@ class KerasAttention(AttentionProtocol):
         return_weights: bool,
     ) -> tuple[Tensor, Tensor | None, Any]:
         """Attends to a prepared memory; see `AttentionLayer.attend_from_state`."""
-        output, weights = self._attend(
-            query, prepared, mask, False, return_weights, False
-        )
-        return output, weights, ()
+        if self._list and mask is not None:  # it only gets the masks of the keys
+            memory_mask: Any = prepared.mask
+            if mask.shape[1] != 1 and len(memory_mask.shape) == 2:
+                # In a step, each query has its own mask: one query at a time.
+                outputs, weights = [], []
+                for n in range(query.shape[1]):
+                    row = slice(n, n + 1)
+                    output, shown, _ = self.attend_from_state(
+                        query[:, row], prepared, mask[:, row], (), None, return_weights
+                    )
+                    outputs.append(output)
+                    weights.append(shown)
+                output = ops.concatenate(outputs, axis=1)
+                shown = ops.concatenate(weights, axis=-2) if return_weights else None
+                return output, shown, ()
+            prepared = prepared._replace(mask=mask)
+        return *self._attend(query, prepared, mask, return_weights, False), ()
 
     def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> None:
         """Returns None, or raises an error for a random layer during training."""
@@ -192,7 +207,7 @@ class KerasAttention(AttentionProtocol):
         """Returns the width of the output, as inferred from the layer."""
         query = keras.KerasTensor((None, 2, query_width), self.compute_dtype)
         value = keras.KerasTensor((None, 2, value_width), self.compute_dtype)
-        return self._call(query, value, value).shape[-1]
+        return self._attend(query, Prepared(value, value))[0].shape[-1]
 
     def weights_shape(self, batch: Any, queries: Any, keys: Any) -> tuple:
         """Returns (B, H, T, S) if the layer has a number of heads, else (B, T, S)."""
@@ -201,100 +216,21 @@ class KerasAttention(AttentionProtocol):
                 return (batch, getattr(self.layer, name), queries, keys)
         return (batch, queries, keys)
 
-    def initial_cache(
-        self, batch: Any, length: int, width: int | None = None
-    ) -> Prepared:
-        """Returns an empty cache for `step`. The cache stores the inputs themselves."""
-        return super().initial_cache(batch, length, width)._replace(key=())
-
-    def _extend(
-        self, cache: Prepared, inputs: Tensor, mask: Tensor, index: Any, t: Tensor
-    ) -> tuple[Prepared, Tensor, Prepared]:
-        check_room(inputs, cache, index)
-        inputs = ops.cast(inputs, cache.value.dtype)
-        value = write_steps(cache.value, inputs, index)
-        filled = write_steps(cache.mask, mask, index)
-        s = masks.positions(ops.shape(value)[1])
-        return Prepared(value, value, filled), s, Prepared((), value, filled)
-
-    def _attend_steps(
-        self,
-        inputs: Tensor,
-        memory: Prepared,
-        seen: Tensor,
-        t: Tensor,
-        s: Tensor,
-        return_weights: bool,
-    ) -> tuple[Tensor, Tensor | None]:
-        # A layer that accepts only masks of keys gets one query at a time.
-        parts = [slice(None)]
-        if self._list:
-            parts = [slice(n, n + 1) for n in range(inputs.shape[1])]
-        outputs, weights = [], []
-        for part in parts:
-            mask = seen[:, part]
-            output, shown = self._attend(
-                inputs[:, part],
-                memory._replace(mask=mask),
-                mask,
-                False,
-                return_weights,
-                False,
-            )
-            outputs.append(output)
-            weights.append(shown)
-        output = ops.concatenate(outputs, axis=1)
-        return output, ops.concatenate(weights, axis=-2) if return_weights else None
-
     def _attend(
         self,
         query: Tensor,
         prepared: Prepared,
-        mask: Tensor | None,
-        causal: bool,
-        return_weights: bool,
-        training: bool | None,
+        mask: Tensor | None = None,
+        return_weights: bool = False,
+        training: bool | None = None,
+        causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """Calls the layer and sets the outputs of fully masked queries to 0.
 
         `mask` merges all masks, also the causal one: booleans like (B, T, S), or None.
         """
         key, value, of_keys = prepared
-        is_valid = None if mask is None else _has_key(mask)  # (B, T, 1)
-        # A softmax over no key gives NaN, and so does its gradient, even if the output
-        # is replaced by 0. Fully masked rows are therefore open during the call.
-        if self._list:  # it only gets the mask of the keys
-            if of_keys is not None:
-                if len(of_keys.shape) == 3:  # see `hide_queries`
-                    of_keys = ops.any(of_keys, axis=1)
-                of_keys = ops.logical_or(of_keys, ~_has_key(of_keys))
-        elif is_valid is not None:
-            mask = ops.logical_or(mask, ~is_valid)
-        result = self._call(
-            query, value, key, mask, of_keys, causal, return_weights, training
-        )
-        output, weights = result if return_weights else (result, None)
-        if is_valid is None:
-            return output, weights
-        output = ops.where(is_valid, output, ops.zeros_like(output))
-        if weights is not None:
-            heads = len(weights.shape) == 4
-            rows = ops.expand_dims(is_valid, 1) if heads else is_valid
-            weights = ops.where(rows, weights, ops.zeros_like(weights))
-        return output, weights
-
-    def _call(
-        self,
-        query: Tensor,
-        value: Tensor,
-        key: Tensor,
-        mask: Tensor | None = None,
-        of_keys: Tensor | None = None,
-        causal: bool = False,
-        return_weights: bool = False,
-        training: bool | None = None,
-    ) -> Any:
-        """Calls the layer with the arguments that it supports."""
+        key = value if isinstance(key, tuple) else key
         options: dict[str, Any] = {}
         if "training" in self._options:
             options["training"] = training
@@ -306,24 +242,39 @@ class KerasAttention(AttentionProtocol):
                     f"attention={self.layer!r}"
                 )
             options["return_attention_scores"] = True
+        is_valid: Any = None if mask is None else _has_key(mask)  # (B, T, 1)
+        # A softmax over no key gives NaN, and so does its gradient, even if the output
+        # is replaced by 0. Fully masked rows are therefore open during the call.
+        if self._list:
+            if of_keys is not None:
+                if len(of_keys.shape) == 3:  # see `hide_queries`
+                    of_keys = ops.any(of_keys, axis=1)
+                options["mask"] = [None, ops.logical_or(of_keys, ~_has_key(of_keys))]
+            if causal:
+                options["use_causal_mask"] = True
+        elif mask is not None:
+            if "attention_mask" not in self._options:
+                raise ValueError(
+                    f"Layer {self.name!r} cannot be masked: its call has no "
+                    f"argument `attention_mask`. Received: attention={self.layer!r}"
+                )
+            shape = (*ops.shape(query)[:2], ops.shape(value)[1])
+            mask = ops.broadcast_to(ops.logical_or(mask, ~is_valid), shape)
+            options["attention_mask"] = mask
         with kernels.without_masks(query, value, key):
             if self._list:
-                if of_keys is not None:
-                    options["mask"] = [None, of_keys]
-                if causal:
-                    options["use_causal_mask"] = True
-                return self.layer([query, value, key], **options)
-            if mask is not None:
-                if "attention_mask" not in self._options:
-                    raise ValueError(
-                        f"Layer {self.name!r} cannot be masked: its call has no "
-                        "argument `attention_mask`. Received: "
-                        f"attention={self.layer!r}"
-                    )
-                queries, keys = ops.shape(query)[1], ops.shape(value)[1]
-                shape = (ops.shape(query)[0], queries, keys)
-                options["attention_mask"] = ops.broadcast_to(mask, shape)
-            return self.layer(query, value, key=key, **options)
+                result = self.layer([query, value, key], **options)
+            else:
+                result = self.layer(query, value, key=key, **options)
+        output, weights = result if return_weights else (result, None)
+        if is_valid is None:
+            return output, weights
+        output = ops.where(is_valid, output, ops.zeros_like(output))
+        if weights is not None:
+            heads = len(weights.shape) == 4
+            rows = ops.expand_dims(is_valid, 1) if heads else is_valid
+            weights = ops.where(rows, weights, ops.zeros_like(weights))
+        return output, weights
 
 
 def check_learns_by_output(attention: Attention, name: str = "attention") -> None:

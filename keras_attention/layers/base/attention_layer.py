@@ -275,21 +275,24 @@ class AttentionProtocol(abc.ABC):
         if single:
             inputs, mask = ops.expand_dims(inputs, 1), ops.expand_dims(mask, 1)
         t = masks.positions(ops.shape(inputs)[1], index)
-        memory, s, cache = self._extend(cache, inputs, mask, index, t)
+        memory, s, state, cache = self._extend(cache, inputs, mask, index, t)
         seen = s[None] <= t[:, None]  # (T, P)
         seen = ops.logical_and(ops.expand_dims(memory.mask, 1), seen[None])  # (B, T, P)
         recording = is_recording()
-        output, weights = self._attend_steps(inputs, memory, seen, t, s, recording)
+        output, weights, _ = self.attend_from_state(
+            inputs, memory, seen, state, None, recording
+        )
         if recording:
             record(self.path, ops.squeeze(weights, -2) if single else weights)
         return (ops.squeeze(output, 1) if single else output), cache
 
     def _extend(
         self, cache: Prepared, inputs: Tensor, mask: Tensor, index: Any, t: Tensor
-    ) -> tuple[Prepared, Tensor, Prepared]:
+    ) -> tuple[Prepared, Tensor, Any, Prepared]:
         """Adds inputs (B, T, D) at the positions t (T,) to a cache, from `index` on.
 
-        Returns the memory to attend to, the positions of its entries (P,), the cache.
+        Returns the memory to attend to, the positions of its entries (P,), the state
+        for `attend_from_state`, and the cache.
         """
         check_room(inputs, cache, index)
         cache = keras.tree.map_structure(
@@ -297,22 +300,7 @@ class AttentionProtocol(abc.ABC):
             cache,
             self.prepare(inputs, mask=mask),
         )
-        return cache, masks.positions(ops.shape(cache.mask)[1]), cache
-
-    def _attend_steps(
-        self,
-        inputs: Tensor,
-        memory: Prepared,
-        seen: Tensor,
-        t: Tensor,
-        s: Tensor,
-        return_weights: bool,
-    ) -> tuple[Tensor, Tensor | None]:
-        """Attends from inputs (B, T, D) at t to what is `seen` (B, T, P) of s (P,)."""
-        output, weights, _ = self.attend_from_state(
-            inputs, memory, seen, (), None, return_weights
-        )
-        return output, weights
+        return cache, masks.positions(ops.shape(cache.mask)[1]), (), cache
 
     def _check_steps(self, method: str, inputs: Tensor | None = None) -> None:
         check_usable(self, method, inputs)

@@ -113,8 +113,7 @@ def step_cell(
 ) -> tuple[Tensor, Any]:
     """Runs one step on concatenated tensors (B, ·); the state keeps its dtypes."""
     inputs = read[0] if len(read) == 1 else ops.concatenate(read, axis=-1)
-    options = {"training": training} if kernels.takes_training(cell) else {}
-    output, new = cell(inputs, state, **options)
+    output, new = call_cell(cell, inputs, state, training)
     return output, as_before(new, state)
 
 

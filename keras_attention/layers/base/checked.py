@@ -27,7 +27,7 @@ from keras_attention.numerics import masks
 
 Tensor = Any
 Shape = Sequence[Any]
-Given = dict[str, Any]
+Arguments = dict[str, Any]
 
 
 class Checked:
@@ -48,6 +48,7 @@ class Checked:
         cls._has_rules = overrides or bool(cls.input_ranks or cls.id_sizes)
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # Loops, because every call passes here: comprehensions and sets take longer.
         whole = False
         for x in args:
             dtype = getattr(x, "dtype", None)
@@ -73,7 +74,7 @@ class Checked:
                 explain(self, given_to(self, args, kwargs), error)
             raise
 
-    def check_given(self, given: Given) -> None:
+    def check_given(self, given: Arguments) -> None:
         """Raises a ValueError if the tensors of a call break declared ranks or ids."""
         check_ranks(given, self.input_ranks)
         for name, attribute in self.id_sizes.items():
@@ -81,7 +82,7 @@ class Checked:
             if name in given and count is not None:
                 check_ids(name, given[name], count)
 
-    def _as_floats(self: Any, args: tuple, kwargs: Given) -> tuple[tuple, Given]:
+    def _as_floats(self: Any, args: tuple, kwargs: Arguments) -> tuple[tuple, dict]:
         """Casts the integers among the arguments that hold floats."""
         names = inspect.signature(self.call).parameters
         floats = [self._as_float(name, x) for name, x in zip(names, args)]
@@ -111,7 +112,7 @@ class _Floats(keras.layers.Layer):
         return ops.cast(inputs, self.compute_dtype)
 
 
-def given_to(layer: Any, args: tuple, kwargs: Given) -> Given:
+def given_to(layer: Any, args: tuple, kwargs: Arguments) -> Arguments:
     """Returns the tensors of a call by their names; {} if the names do not fit."""
     if (
         isinstance(layer, keras.Model)
@@ -135,14 +136,14 @@ def given_to(layer: Any, args: tuple, kwargs: Given) -> Given:
     }
 
 
-def call_arguments(layer: Any, args: tuple, kwargs: Given) -> Given:
+def call_arguments(layer: Any, args: tuple, kwargs: Arguments) -> Arguments:
     """Returns all arguments of a call by their names, with the defaults."""
     call = inspect.signature(layer.call).bind(*args, **kwargs)
     call.apply_defaults()
     return call.arguments
 
 
-def all_given(layer: Any, args: tuple, kwargs: Given) -> Given:
+def all_given(layer: Any, args: tuple, kwargs: Arguments) -> Arguments:
     """Returns all arguments of a call by their names."""
     return {**dict(zip(inspect.signature(layer.call).parameters, args)), **kwargs}
 
@@ -205,7 +206,6 @@ def check_call(
     elif not plain or axes is not None:
         attended = check_inputs(q, v, k, axes)
     if bias is not None:
-        bias = bias if hasattr(bias, "shape") else ops.convert_to_tensor(bias)
         bias = ops.expand_dims(bias, -2) if single else bias
         bias = folding.full_bias(bias, q, k, heads or 1, attended)
     if any(mask is not None for mask in call_masks):
@@ -334,9 +334,7 @@ def check_memory(query: Tensor, value: Tensor, key: Tensor) -> None:
     """Checks that the ranks, batch sizes and lengths of query, value and key fit."""
     for name, tensor in (("query", query), ("value", value), ("key", key)):
         check_shape(name, tensor.shape, "(batch, length, width)")
-    for name, tensor in (("value", value), ("key", key)):
-        batches = (query.shape[0], tensor.shape[0])
-        if None not in batches and batches[0] != batches[1]:
+        if _differ(query.shape[0], tensor.shape[0]):
             raise ValueError(
                 f"`query` and `{name}` must have the same batch size (axis 0). "
                 f"Received: query.shape={tuple(query.shape)}, "
@@ -348,7 +346,7 @@ def check_memory(query: Tensor, value: Tensor, key: Tensor) -> None:
             f"with `value_mask`. Received: value.shape={tuple(value.shape)}, "
             f"key.shape={tuple(key.shape)}"
         )
-    if None not in (key.shape[1], value.shape[1]) and key.shape[1] != value.shape[1]:
+    if _differ(key.shape[1], value.shape[1]):
         raise ValueError(
             "`key` and `value` must have the same length (axis 1). "
             f"Received: key.shape={tuple(key.shape)}, value.shape={tuple(value.shape)}"
@@ -411,31 +409,31 @@ def _differ(a: int | None, b: int | None) -> bool:
     return a is not None and b is not None and a != b
 
 
-def refuse_list(layer: Any, given: Sequence) -> None:
+def refuse_list(layer: Any, inputs: Sequence) -> None:
     """Raises a TypeError for a call as that of `keras.layers.Attention`."""
     name = type(layer).__name__
     raise TypeError(
         f"`{name}` takes no list: call layer(query, value) or layer(query, value, "
         "key), not layer([query, value]) as keras.layers.Attention. "
-        f"Received: a {type(given).__name__} of {len(given)}"
+        f"Received: a {type(inputs).__name__} of {len(inputs)}"
     )
 
 
-def check_real(given: Given) -> None:
+def check_real(arguments: Arguments) -> None:
     """Raises a ValueError if a tensor is complex; a cast would drop a part of it."""
-    for name, x in given.items():
+    for name, x in arguments.items():
         if getattr(x, "dtype", None) in kernels.COMPLEX:
             raise ValueError(
                 f"`{name}` must hold real numbers. Received: {_show(name, x)}"
             )
 
 
-def check_ranks(given: Given, ranks: Mapping[str, Any]) -> None:
+def check_ranks(arguments: Arguments, ranks: Mapping[str, Any]) -> None:
     """Raises a ValueError for another rank, or for different batch sizes."""
     for name, wanted in ranks.items():
-        if name not in given:
+        if name not in arguments:
             continue
-        x = given[name]
+        x = arguments[name]
         least, most = wanted if isinstance(wanted, tuple) else (wanted, wanted)
         shape = getattr(x, "shape", None)
         if shape is None:
@@ -447,27 +445,27 @@ def check_ranks(given: Given, ranks: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"`{name}` must have rank {rule}. Received: {_show(name, x)}"
             )
-    check_batches({name: given[name] for name in ranks if name in given})
+    check_batches({name: arguments[name] for name in ranks if name in arguments})
 
 
-def check_batches(given: Given) -> None:
+def check_batches(arguments: Arguments) -> None:
     """Raises a ValueError if the batch sizes of tensors differ."""
-    rule = _broken_batch(given)
+    rule = _broken_batch(arguments)
     if rule:
         raise ValueError(rule)
 
 
-def _broken_batch(given: Given) -> str | None:
+def _broken_batch(arguments: Arguments) -> str | None:
     """Returns the rule of equal batch sizes if the tensors break it."""
-    shapes = {name: tuple(getattr(x, "shape", ())) for name, x in given.items()}
+    shapes = {name: tuple(getattr(x, "shape", ())) for name, x in arguments.items()}
     # In traces of torch, sizes are no integers and cannot be compared.
     sizes = {
         shape[0] for shape in shapes.values() if shape[:1] and isinstance(shape[0], int)
     }
     if len(sizes) < 2:
         return None
-    names = ", ".join(f"`{name}`" for name in given)
-    received = ", ".join(_show(name, x) for name, x in given.items())
+    names = ", ".join(f"`{name}`" for name in arguments)
+    received = ", ".join(_show(name, x) for name, x in arguments.items())
     return f"{names} must have the same batch size (axis 0). Received: {received}"
 
 
@@ -534,24 +532,24 @@ def check_zeros_and_ones(name: str, mask: Tensor) -> None:
         )
 
 
-def explain(layer: Any, given: Given, error: Exception) -> None:
+def explain(layer: Any, arguments: Arguments, error: Exception) -> None:
     """Raises a ValueError that names the rule that a failed call has broken, if any."""
-    rule = next(_broken(layer, given), None)
+    rule = next(_broken(layer, arguments), None)
     if rule is not None:
         raise ValueError(rule) from error
 
 
-def _broken(layer: Any, given: Given) -> Iterator[str]:
+def _broken(layer: Any, arguments: Arguments) -> Iterator[str]:
     """Yields the rules that the inputs of a call break."""
-    for name, x in given.items():
+    for name, x in arguments.items():
         if not hasattr(x, "shape") or not hasattr(x, "dtype"):
             yield f"`{name}` must be a tensor or an array. Received: {_show(name, x)}"
         elif isinstance(x, np.ndarray) and x.dtype.kind not in "biuf":
             yield f"`{name}` must hold numbers. Received: {_show(name, x)}"
         elif not len(x.shape):
             yield f"`{name}` must have a batch axis. Received: {_show(name, x)}"
-    tensors = {n: x for n, x in given.items() if len(getattr(x, "shape", ()))}
-    for name, built in _built_shapes(layer, given).items():
+    tensors = {n: x for n, x in arguments.items() if len(getattr(x, "shape", ()))}
+    for name, built in _built_shapes(layer, arguments).items():
         if name in tensors and name in layer.float_inputs:
             x, shape = tensors[name], tuple(tensors[name].shape)
             if len(shape) != len(built):
@@ -559,7 +557,7 @@ def _broken(layer: Any, given: Given) -> Iterator[str]:
                     f"`{name}` must have rank {len(built)}, as when layer "
                     f"{layer.name!r} was built. Received: {_show(name, x)}"
                 )
-            elif None not in (shape[-1], built[-1]) and shape[-1] != built[-1]:
+            elif _differ(shape[-1], built[-1]):
                 yield (
                     f"`{name}` must have width {built[-1]} (last axis), for which "
                     f"layer {layer.name!r} was built. Received: {_show(name, x)}"
@@ -573,13 +571,13 @@ def _broken(layer: Any, given: Given) -> Iterator[str]:
             yield f"`{name}` must not be empty. Received: {_show(name, x)}"
 
 
-def _built_shapes(layer: Any, given: Given) -> dict[str, tuple]:
+def _built_shapes(layer: Any, arguments: Arguments) -> dict[str, tuple]:
     """Returns the shapes with which a layer was built, by the names of arguments."""
     if isinstance(layer, keras.Model) or not layer.built:
         return {}
     shapes = getattr(layer, "_build_shapes_dict", None) or {}
-    if len(shapes) == 1 and given:
-        return {next(iter(given)): next(iter(shapes.values()))}
+    if len(shapes) == 1 and arguments:
+        return {next(iter(arguments)): next(iter(shapes.values()))}
     known = {name: shape for name, shape in shapes.items() if shape is not None}
     return {name.removesuffix("_shape"): shape for name, shape in known.items()}
 

@@ -16,12 +16,8 @@ from keras_attention.layers.base.checked import Checked
 T = TypeVar("T")
 Entry = dict[str, Any]
 QUANTIZED = "quantized"  # the key of the quantized sublayers in a config
-
-
-def export(cls: type[T]) -> type[T]:
-    """Registers a class as `keras_attention>ClassName`, part of the file format."""
-    register: Callable = keras.saving.register_keras_serializable("keras_attention")
-    return register(cls)
+# Registers a class as `keras_attention>ClassName`, part of the file format.
+export: Callable[[T], T] = keras.saving.register_keras_serializable("keras_attention")
 
 
 class Configured(Checked):
@@ -66,7 +62,7 @@ def arguments_of(layer: Any) -> dict[str, Any]:
 
 def argument_names(cls: type) -> list[str]:
     """Returns the arguments, except `dtype`, of a class or its base in this package."""
-    ours = next(c for c in cls.__mro__ if _is_ours(c))
+    ours = next(c for c in cls.__mro__ if is_ours(c))
     return [name for name in _parameters(ours) if name != "dtype"]
 
 
@@ -77,7 +73,7 @@ def _added_arguments(layer: Any, names: list[str]) -> dict[str, Any]:
     come from the plain values that Keras records, or from attributes of the same name.
     """
     cls = type(layer)
-    added = list(itertools.takewhile(lambda c: not _is_ours(c), cls.__mro__))
+    added = list(itertools.takewhile(lambda c: not is_ours(c), cls.__mro__))
     if not added or any("get_config" in vars(c) for c in added):
         return {}
     recorded = getattr(layer, "_auto_config", None)
@@ -98,7 +94,8 @@ def _added_arguments(layer: Any, names: list[str]) -> dict[str, Any]:
     return entries
 
 
-def _is_ours(cls: type) -> bool:
+def is_ours(cls: type) -> bool:
+    """Returns whether a class is defined in this package."""
     return cls.__module__.startswith("keras_attention.")
 
 

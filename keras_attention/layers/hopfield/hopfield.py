@@ -33,8 +33,12 @@ from keras_attention.layers.base.serialization import as_config, export
 from keras_attention.layers.hopfield import conversions, energies
 from keras_attention.layers.hopfield.conversions import PROJECTIONS
 from keras_attention.layers.multi_head import projections as multi_head
-from keras_attention.layers.multi_head.cache import check_fits, empty_cache
-from keras_attention.layers.multi_head.projections import part, projection
+from keras_attention.layers.multi_head.projections import (
+    check_fits,
+    empty_cache,
+    part,
+    projection,
+)
 from keras_attention.numerics import axes as folding
 from keras_attention.ops.attention import full_bias
 from keras_attention.ops.heads import attend_projected, hide_queries

@@ -29,6 +29,7 @@ from keras_attention.layers.base.checked import (
     as_boolean,
     merge_masks,
 )
+from keras_attention.layers.base.serialization import is_ours
 from keras_attention.layers.multi_head.projections import part
 from keras_attention.numerics import axes as folding
 from keras_attention.numerics import masks, normalizers
@@ -36,16 +37,6 @@ from keras_attention.ops.heads import attend_projected
 
 Tensor = Any
 
-# The options of `_compute_attention` that an override may lack.
-OPTIONS = frozenset(
-    [
-        "return_attention_scores",
-        "use_causal_mask",
-        "bias",
-        "dropout_mask",
-        "sliding_window",
-    ]
-)
 # The methods whose overrides change how a layer computes.
 HOOKS = [
     "call",
@@ -80,7 +71,7 @@ class KerasMethods:
     _is_subclass = False  # whether the class is defined outside this package
     _overridden: frozenset[str] = frozenset()  # the names in `HOOKS` that it defines
     _takes_causal = _takes_window = True  # whether the kernels may apply these masks
-    _options = OPTIONS  # that its `_compute_attention` takes
+    _options: frozenset[str] | None = None  # of its `_compute_attention`; None: all
 
     num_heads: Any = part("_num_heads", "H, the number of query heads.")
     key_dim: Any = part("_key_dim", "E, the width of each head's queries and keys.")
@@ -112,14 +103,14 @@ class KerasMethods:
         definers = {n: next(c for c in cls.__mro__ if n in vars(c)) for n in HOOKS}
         cls._overridden = frozenset(n for n, c in definers.items() if not is_ours(c))
         # The kernels know only the usual masks.
-        own = {"_compute_attention", "_compute_causal_mask"}
-        cls._takes_causal = not own & cls._overridden
-        own = {"_compute_attention", "_compute_attention_mask"}
-        own.add("_compute_sliding_window_mask")
-        cls._takes_window = not own & cls._overridden
+        causal = {"_compute_attention", "_compute_causal_mask"}
+        cls._takes_causal = not causal & cls._overridden
+        window = {"_compute_attention_mask", "_compute_sliding_window_mask"}
+        window.add("_compute_attention")
+        cls._takes_window = not window & cls._overridden
         options = signature(cls._compute_attention).parameters
-        takes_all = any(x.kind is x.VAR_KEYWORD for x in options.values())
-        cls._options = OPTIONS if takes_all else OPTIONS & {*options}
+        if not any(x.kind is x.VAR_KEYWORD for x in options.values()):
+            cls._options = frozenset(options)
 
     def _get_common_kwargs_for_sublayer(self: Any) -> dict[str, Any]:
         """Returns the arguments of each projection, with cloned initializers."""
@@ -215,18 +206,18 @@ class KerasMethods:
             mask = masks.merge(mask, self._compute_causal_mask(query, value))
         if mask is not None and len(mask.shape) == 3:
             mask = ops.expand_dims(mask, 1)  # (B, 1, T, S)
-        own = "_masked_softmax" in self._overridden
+        has_softmax = "_masked_softmax" in self._overridden
         dropout: Any = 0.0
         if self._dropout and training:  # a subclass may have replaced this layer
             dropout = lambda weights: self._dropout_layer(weights, training=True)  # noqa: E731
         return attend_projected(
             *(query, key, value, mask, self._inverse_sqrt_key_dim),
-            self._masked_softmax if own else self.normalizer,
+            self._masked_softmax if has_softmax else self.normalizer,
             bias,
             dropout,
             dropout_mask=dropout_mask,
             soft_cap=self.soft_cap,
-            sink=None if own else self._sinks,
+            sink=None if has_softmax else self._sinks,
             is_causal=use_causal_mask and self._takes_causal,
             sliding_window=sliding_window,
             return_weights=return_attention_scores,
@@ -249,7 +240,7 @@ class KerasMethods:
 def attend(
     layer: Any,
     heads: tuple[Tensor, Tensor, Tensor],
-    given: Masks | Tensor | None,
+    call_masks: Masks | Tensor | None,
     bias: Tensor | None,
     return_weights: bool,
     training: bool | None = None,
@@ -258,29 +249,32 @@ def attend(
 ) -> tuple[Tensor, Tensor | None]:
     """Attends by the methods that a subclass may have overridden.
 
-    The arguments are those of `attend_projected`; `given` are the masks of a call, or
-    the mask of steps over a memory or a cache.
+    The arguments are those of `attend_projected`; `call_masks` are the masks of a
+    call, or the mask of steps over a memory or a cache.
 
     Raises:
         ValueError: if an override does not take an option that changes the output, or
             steps would leave an override out.
     """
-    mask, own, window = given, causal and not layer._takes_causal, None
-    if isinstance(given, Masks):
+    mask, masks_causal, window = call_masks, causal and not layer._takes_causal, None
+    if isinstance(call_masks, Masks):
         window = layer.sliding_window if layer._takes_window else None
         local = {} if window is None else {"use_sliding_window": False}
-        named = {**dict(zip(MASK_NAMES, given)), "use_causal_mask": own, **local}
-        mask = layer._compute_attention_mask(heads[0], heads[2], **named)
+        named = {**dict(zip(MASK_NAMES, call_masks)), **local}
+        mask = layer._compute_attention_mask(
+            heads[0], heads[2], **named, use_causal_mask=masks_causal
+        )
     else:
         check_steps(layer)
     options = {
         "return_attention_scores": return_weights,
-        "use_causal_mask": causal and not own,
+        "use_causal_mask": causal and not masks_causal,
         "bias": bias,
         "dropout_mask": dropout_mask,
         "sliding_window": window,
     }
-    for name in OPTIONS - layer._options:
+    lacking = () if layer._options is None else options.keys() - layer._options
+    for name in lacking:
         value = options.pop(name)
         needed = name != "return_attention_scores" and value is not None
         if needed and value is not False:
@@ -294,8 +288,8 @@ def attend(
 
 def check_subclass(cls: type) -> None:
     """Raises a TypeError if a subclass overrides what a call does not use."""
-    own = takewhile(lambda one: not is_ours(one), cls.__mro__)  # and its mixins
-    for name in chain.from_iterable(map(vars, own)):
+    theirs = takewhile(lambda base: not is_ours(base), cls.__mro__)  # and its mixins
+    for name in chain.from_iterable(map(vars, theirs)):
         instead = INSTEAD.get(name)
         exists = any(hasattr(base, name) for base in cls.__bases__)
         if name in vars(keras.layers.MultiHeadAttention) and not exists:
@@ -363,8 +357,3 @@ def attention_equations(rank: int, axes: folding.Axes) -> tuple[str, str]:
     same = "".join(query[n] for n in range(rank - 1) if n not in axes)
     scores = same + "".join(query[n] for n in axes) + "".join(key[n] for n in axes)
     return f"{key},{query}->{scores}", f"{scores},{key}->{query}"
-
-
-def is_ours(cls: type) -> bool:
-    """Returns whether a class is defined in this package."""
-    return cls.__module__.startswith("keras_attention.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_attention.layers import positions
@@ -25,12 +26,12 @@ from keras_attention.layers.base.attention_layer import (
     AttentionLayer,
     Prepared,
     check_room,
+    write_steps,
 )
 from keras_attention.layers.base.checked import check_usable
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import as_config, export
-from keras_attention.layers.multi_head import conversions, keras_subclasses, projections
-from keras_attention.layers.multi_head.cache import check_fits, empty_cache, write_cache
+from keras_attention.layers.multi_head import keras_subclasses, projections
 from keras_attention.layers.multi_head.keras_subclasses import KerasMethods
 from keras_attention.numerics import axes as folding
 from keras_attention.numerics import masks
@@ -38,6 +39,8 @@ from keras_attention.ops.attention import full_bias
 from keras_attention.ops.heads import attend_projected
 
 Tensor = Any
+# The arguments of `keras.layers.GroupQueryAttention` with another name here.
+GROUPED = {"head_dim": "key_dim", "num_query_heads": "num_heads"}
 
 
 @export
@@ -239,15 +242,13 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
         self.built = True
 
     def _make_dense(
-        self, rank: int, width: tuple, name: str, common: Any = None, **more: Any
+        self, rank: int, width: tuple, name: str, common: Any = None, **options: Any
     ) -> Any:
         """Returns a projection of inputs of this rank, which is not built."""
-        options = common or self._get_common_kwargs_for_sublayer()
+        options = {**(common or self._get_common_kwargs_for_sublayer()), **options}
         if options.get("dtype") is self.dtype_policy:  # an override may choose another
-            options = {**options, "dtype": policy_of(self, name)}
-        return projections.projection(
-            rank, width, name, self._use_bias, **options, **more
-        )
+            options["dtype"] = policy_of(self, name)
+        return projections.projection(rank, width, name, self._use_bias, **options)
 
     def _make_last(self, query: tuple) -> Any:
         """Returns the projection of the heads to the output, which is not built."""
@@ -280,8 +281,10 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
             checked.check_order(self, axes, use_causal_mask)
             heads = tuple(folding.fold(x, axes) for x in heads)  # (B, T, ·, ·)
             call_masks, bias = checked.fold_masks(call_masks, bias, query, key, axes)
-        if self.position is not None or bias is not None:
+        if self.position is not None:
             heads, bias = self._place(heads, bias)
+        if bias is not None:
+            bias = full_bias(bias, *heads[:2])
         recording = is_recording()
         return_weights = return_attention_scores or recording is not None
         if self._is_subclass:
@@ -318,13 +321,12 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
     ) -> tuple[tuple[Tensor, ...], Tensor | None]:
         """Rotates queries and keys of a call, and adds the bias of the position."""
         query, key, value = heads
-        if self.position is None:
-            return heads, full_bias(bias, query, key)
         t, s = (masks.positions(ops.shape(x)[1]) for x in (query, key))
-        own = self._position_bias(t, s)
-        if own is not None and bias is not None:
-            own = ops.cast(own, "float32") + ops.cast(bias, "float32")
-        bias = full_bias(bias if own is None else own, query, key)
+        position_bias = self._position_bias(t, s)
+        if position_bias is not None and bias is not None:
+            bias = ops.cast(position_bias, "float32") + ops.cast(bias, "float32")
+        elif bias is None:
+            bias = position_bias
         return (self._rotate(query, t), self._rotate(key, s), value), bias
 
     def _rotate(self, x: Tensor, position: Tensor) -> Tensor:
@@ -390,36 +392,22 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
         random: Any,
         return_weights: bool,
     ) -> tuple[Tensor, Tensor | None, Any]:
-        check_fits(self, "prepared", query, prepared)
-        t = s = None
+        projections.check_fits(self, "prepared", query, prepared)
+        q, bias = self._projections.queries(query), None
         if self._counts:
-            steps = ops.shape(query)[1]
-            first = ops.cast(ops.expand_dims(state, 1), "int32")  # (B, 1)
-            t = masks.positions(steps, first)  # (B, T)
-            s = masks.positions(ops.shape(prepared.key)[1])
-            state = state + ops.cast(steps, state.dtype)
-        output, weights = self._attend_steps(
-            query, prepared, mask, t, s, return_weights, random
-        )
-        return output, weights, state
-
-    def _attend_steps(
-        self,
-        inputs: Tensor,
-        memory: Prepared,
-        seen: Tensor | None,
-        t: Tensor | None,
-        s: Tensor | None,
-        return_weights: bool,
-        random: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor | None]:
-        mask, q, bias = seen, self._projections.queries(inputs), None
-        if t is not None:
+            if isinstance(state, tuple):  # in a step: the positions (T,) and (P,)
+                t, s = state
+            else:
+                steps = ops.shape(query)[1]
+                first = ops.cast(ops.expand_dims(state, 1), "int32")  # (B, 1)
+                t = masks.positions(steps, first)  # (B, T)
+                s = masks.positions(ops.shape(prepared.key)[1])
+                state = state + ops.cast(steps, state.dtype)
             q, bias = self._rotate(q, t), self._position_bias(t, s)
             if self.sliding_window is not None:
                 mask = masks.merge(mask, masks.near(t, s, self.sliding_window))
         factors = None if random is None else ops.swapaxes(random, 1, 2)
-        heads = q, memory.key, memory.value
+        heads = q, prepared.key, prepared.value
         if self._is_subclass:
             attended, weights = keras_subclasses.attend(
                 self, heads, mask, bias, return_weights, dropout_mask=factors
@@ -437,7 +425,7 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
                 return_weights=return_weights,
                 fused=self.flash_attention is not False,
             )
-        return self._projections.output(attended, inputs), weights
+        return self._projections.output(attended, query), weights, state
 
     def initial_cache(
         self, batch: Any, length: int, width: int | None = None
@@ -447,7 +435,7 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
         The cache is at most as long as the sliding window: new positions overwrite
         those that have left the window.
         """
-        return empty_cache(self, batch, length, self.sliding_window)
+        return projections.empty_cache(self, batch, length, self.sliding_window)
 
     def _check_steps(self, method: str, inputs: Tensor | None = None) -> None:
         check_usable(self, method, inputs)
@@ -456,13 +444,14 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
 
     def _extend(
         self, cache: Prepared, inputs: Tensor, mask: Tensor, index: Any, t: Tensor
-    ) -> tuple[Prepared, Tensor, Prepared]:
-        check_fits(self, "cache", inputs, cache)
+    ) -> tuple[Prepared, Tensor, Any, Prepared]:
+        projections.check_fits(self, "cache", inputs, cache)
         if cache.key.shape[1] != self.sliding_window:  # a ring buffer always has room
             check_room(inputs, cache, index)
         keys = self._rotate(self._projections.keys(inputs), t)
         new = Prepared(keys, self._projections.values(inputs), mask)
-        return write_cache(cache, new, index, t, self.sliding_window)
+        memory, s, cache = write_cache(cache, new, index, t, self.sliding_window)
+        return memory, s, (t, s) if self._counts else (), cache
 
     @classmethod
     def from_keras(cls, layer: Any) -> MultiHeadAttention:
@@ -481,7 +470,30 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
                 has weights other than kernel and bias, as after `enable_lora` or
                 `quantize`.
         """
-        return conversions.from_keras(cls, layer)
+        kinds = (keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention)
+        if type(layer) not in kinds:
+            is_subclass = isinstance(layer, kinds)
+            reason = ", a subclass, whose changes would be lost" if is_subclass else ""
+            raise ValueError(
+                "`layer` must be a keras.layers.MultiHeadAttention or "
+                f"keras.layers.GroupQueryAttention. Received: layer={layer!r}{reason}"
+            )
+        config = layer.get_config()
+        if isinstance(layer, keras.layers.GroupQueryAttention):
+            config = {GROUPED.get(name, name): value for name, value in config.items()}
+        made = cls(**config)
+        if not layer.built:
+            return made
+        made.build(**layer.get_build_config()["shapes_dict"])
+        weights, wanted = layer.get_weights(), [tuple(w.shape) for w in made.weights]
+        if [w.shape for w in weights] != wanted:
+            raise ValueError(
+                "`layer` must hold a kernel and a bias for each projection: take it "
+                "over before `enable_lora` or `quantize`. Received: weights of shapes "
+                f"{[w.shape for w in weights]}, not {wanted}"
+            )
+        made.set_weights(weights)
+        return made
 
     @classmethod
     def from_torch(cls, module: Any, **kwargs: Any) -> MultiHeadAttention:
@@ -499,8 +511,84 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
         Raises:
             ValueError: for any other module, or if the module adds extra keys.
         """
-        return conversions.from_torch(cls, module, **kwargs)
+        kind = f"{type(module).__module__}.{type(module).__name__}"
+        if kind != "torch.nn.modules.activation.MultiheadAttention":
+            raise ValueError(
+                "`module` must be a torch.nn.MultiheadAttention. "
+                f"Received: module={module!r}"
+            )
+        if module.bias_k is not None or module.add_zero_attn:
+            raise ValueError(
+                "`module` must not add keys of its own (`add_bias_kv`, "
+                "`add_zero_attn`), for which there is no argument here. "
+                f"Received: module={module!r}"
+            )
+        width, heads, size = module.embed_dim, module.num_heads, module.head_dim
+        use_bias = module.in_proj_bias is not None
+        made = cls(heads, size, dropout=module.dropout, use_bias=use_bias, **kwargs)
+        made.build(*((None, None, n) for n in (width, module.vdim, module.kdim)))
+        if module.in_proj_weight is None:
+            parts = [_array(getattr(module, f"{x}_proj_weight")) for x in "qkv"]
+        else:
+            parts = np.split(_array(module.in_proj_weight), 3)
+        weights = [part.T.reshape(-1, heads, size) for part in parts]
+        last = [_array(module.out_proj.weight).T.reshape(heads, size, width)]
+        if use_bias:
+            biases = _array(module.in_proj_bias).reshape(3, heads, size)
+            weights = [x for pair in zip(weights, biases) for x in pair]
+            last.append(_array(module.out_proj.bias))
+        made.set_weights([*weights, *last])
+        return made
 
     def get_config(self) -> dict[str, Any]:
         regularizer = as_config(self._activity_regularizer)
         return {**super().get_config(), "activity_regularizer": regularizer}
+
+
+def write_cache(
+    cache: Prepared, new: Prepared, index: Any, t: Tensor, window: int | None
+) -> tuple[Prepared, Tensor, Prepared]:
+    """Returns the memory to attend to, its positions (·,), and the updated cache.
+
+    A cache as long as the window is a ring buffer: it stores position p in slot
+    p mod P.
+
+    Args:
+        cache: keys (B, P, G, E), values (B, P, G, V) and their mask (B, P).
+        new: keys, values and mask of the next T steps.
+        index: the position of the first new step.
+        t: the positions of all new steps, (T,).
+        window: the sliding window, or None.
+    """
+    size, steps = ops.shape(cache.key)[1], ops.shape(new.key)[1]
+    rolls = window is not None and cache.key.shape[1] == window
+    if not rolls or new.key.shape[1] == 1:
+        at = index % size if rolls else index
+        cache = Prepared(*(write_steps(a, b, at) for a, b in zip(cache, new)))
+        held = _ring_positions(t[-1], size) if rolls else masks.positions(size)
+        return cache, held, cache
+    before = _ring_positions(t[0] - 1, size)
+    attended = Prepared(*(ops.concatenate(pair, axis=1) for pair in zip(cache, new)))
+    after = _ring_positions(t[-1], size)  # (P,)
+    source = ops.clip(after - t[0], 0, steps - 1)
+
+    def rolled(old: Tensor, new_part: Tensor) -> Tensor:
+        shape = (1, size, *[1] * (len(old.shape) - 2))
+        is_new = ops.reshape(after >= t[0], shape)
+        return ops.where(is_new, ops.take(new_part, source, axis=1), old)
+
+    cache = Prepared(*(rolled(old, new_part) for old, new_part in zip(cache, new)))
+    return attended, ops.concatenate([before, t]), cache
+
+
+def _ring_positions(last: Tensor, size: int) -> Tensor:
+    """Returns the positions (P,) in a ring buffer after position `last` is written.
+
+    Slot j holds the largest p ≤ last with p mod P = j. If p < 0, the slot is empty.
+    """
+    place = ops.arange(size)
+    return last - (last - place) % size
+
+
+def _array(parameter: Any) -> np.ndarray:
+    return np.asarray(parameter.detach().cpu().float().numpy())

@@ -7,6 +7,7 @@ heads of keys and values, E width of a head.
 from __future__ import annotations
 
 from functools import partial
+from numbers import Integral
 from operator import attrgetter
 from string import ascii_lowercase
 from typing import Any
@@ -16,10 +17,12 @@ from keras import ops
 
 from keras_attention import kernels
 from keras_attention.layers.base import sampling
-from keras_attention.layers.base.attention_layer import Prepared
+from keras_attention.layers.base.attention_layer import Prepared, cache_length
 from keras_attention.layers.base.checked import (
+    MASK_NAMES,
     Masks,
     as_boolean,
+    call_arguments,
     check_call,
     check_inputs,
     check_order,
@@ -118,8 +121,8 @@ def build_projections(layer: Any, query: tuple, value: tuple, key: tuple) -> Non
         parts.insert(2, ("gate", query, heads))
     for name, shape, count in parts:
         width = layer.key_dim if name in ("query", "key") else layer.value_dim
-        more = {"activation": "sigmoid"} if name == "gate" else {}
-        dense = layer._make_dense(len(shape), (count, width), name, **more)
+        activation = {"activation": "sigmoid"} if name == "gate" else {}
+        dense = layer._make_dense(len(shape), (count, width), name, **activation)
         setattr(layer, f"_{name}_dense", dense)
         dense.build(shape)
         # The einsum of a backend would repeat inputs of width 1.
@@ -137,7 +140,7 @@ def build_projections(layer: Any, query: tuple, value: tuple, key: tuple) -> Non
 
 
 def projection(
-    rank: int, width: tuple, name: str, use_bias: bool, bound: int = 1, **more: Any
+    rank: int, width: tuple, name: str, use_bias: bool, bound: int = 1, **options: Any
 ) -> keras.layers.EinsumDense:
     """Returns a dense layer that maps the last `bound` axes of inputs of this rank.
 
@@ -153,7 +156,7 @@ def projection(
         output_shape=(*[None] * (len(same) - 1), *width),
         bias_axes=new if use_bias else None,
         name=name,
-        **more,
+        **options,
     )
     dense.supports_masking = True  # avoids a warning about input masks
     return dense
@@ -210,31 +213,53 @@ def output_shape_of(layer: Any, query: Any, value: Any, key: Any) -> tuple:
     return (*query[:-1], *(layer.output_shape or query[-1:]))
 
 
-def output_spec(
-    layer: Any,
-    query: Tensor,
-    value: Tensor,
-    key: Tensor | None = None,
-    query_mask: Tensor | None = None,
-    value_mask: Tensor | None = None,
-    key_mask: Tensor | None = None,
-    attention_mask: Tensor | None = None,
-    return_attention_scores: bool = False,
-    training: bool | None = None,
-    use_causal_mask: bool = False,
-    bias: Tensor | None = None,
-) -> Any:
+def output_spec(layer: Any, *args: Any, **kwargs: Any) -> Any:
     """Returns the symbolic output of a call, after all checks."""
+    call = call_arguments(layer, args, kwargs)
+    query, value, key = call["query"], call["value"], call.get("key")
     key = value if key is None else key
     shape = layer.compute_output_shape(query.shape, value.shape, key.shape)
     output = keras.KerasTensor(shape, layer.compute_dtype)
-    call_masks = Masks(query_mask, value_mask, key_mask, attention_mask)
+    call_masks = Masks(*map(call.get, MASK_NAMES))
     sizes = layer.num_heads, layer.attention_axes
-    query, *_, single = check_call(query, value, key, call_masks, *sizes, bias)
+    query, *_, single = check_call(
+        query, value, key, call_masks, *sizes, call.get("bias")
+    )
     axes = folding.resolve(layer.attention_axes, len(query.shape))
-    check_order(layer, axes, use_causal_mask)
-    if not return_attention_scores:
+    check_order(layer, axes, call.get("use_causal_mask", False))
+    if not call.get("return_attention_scores"):
         return output
     shape = folding.weights_shape(query.shape, key.shape, layer.num_heads, axes)
     shape = (*shape[:-2], shape[-1]) if single else shape
     return output, keras.KerasTensor(shape, layer.compute_dtype)
+
+
+def empty_cache(
+    layer: Any, batch: Any, length: Any, window: int | None = None
+) -> Prepared:
+    """Returns an empty cache of a layer with heads, at most as long as the window."""
+    check_usable(layer, "initial_cache", None)
+    length = cache_length(length)
+    if window is not None:
+        length = min(length, window) if isinstance(length, Integral) else window
+    heads = (batch, length, layer.num_key_value_heads)
+    return Prepared(
+        ops.zeros((*heads, layer.key_dim), layer.compute_dtype),
+        ops.zeros((*heads, layer.value_dim), layer.compute_dtype),
+        ops.zeros((batch, length), "bool"),
+    )
+
+
+def check_fits(layer: Any, name: str, inputs: Tensor, memory: Prepared) -> None:
+    """Raises a ValueError if keys and values belong to another layer or batch."""
+    for side, width in (("key", layer.key_dim), ("value", layer.value_dim)):
+        shape = tuple(getattr(memory, side).shape)
+        wanted = (inputs.shape[0], None, layer.num_key_value_heads, width)
+        fits = len(shape) == 4 and all(
+            None in (a, b) or a == b for a, b in zip(shape, wanted)
+        )
+        if not fits:
+            raise ValueError(
+                f"`{name}` must be one of this layer and for this batch: its {side} "
+                f"must have shape {wanted}. Received: {name}.{side}.shape={shape}"
+            )

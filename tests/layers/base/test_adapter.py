@@ -372,7 +372,7 @@ def test_a_full_cache_is_refused(name):
 def test_a_prompt_is_one_call(monkeypatch):
     _, adapter = built("MultiHeadAttention")
     calls = []
-    monkeypatch.setattr(adapter, "_call", counted(adapter._call, calls))
+    monkeypatch.setattr(adapter, "_attend", counted(adapter._attend, calls))
     adapter.step(inputs()[1], adapter.initial_cache(B, S, D), 0)
     assert len(calls) == 1
 

@@ -488,6 +488,22 @@ def test_a_call_of_its_own_is_not_left_out_step_by_step():
         layer.attend(x, layer.prepare(x))
 
 
+@pytest.mark.parametrize("position", [None, "rotary"])
+def test_steps_use_equations_of_its_own(position):
+    """A step with a cache, as a step over a memory."""
+
+    class Doubled(layers.MultiHeadAttention):
+        def attend_from_state(self, *arguments):
+            output, weights, state = super().attend_from_state(*arguments)
+            return 2 * output, weights, state
+
+    layer = Doubled(H, E, position=position)
+    x = numbers(B, T, D)
+    expected = 2 * to_numpy(layer(x, x, use_causal_mask=True))
+    output, _ = layer.step(x, layer.initial_cache(B, T), 0)
+    np.testing.assert_allclose(to_numpy(output), expected, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("rank", [2, 3, 4])
 @pytest.mark.parametrize("dtype", ["int32", "float32", "bool"])
 def test_a_mask_of_numbers(rank, dtype):
