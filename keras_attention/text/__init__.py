@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from keras_attention.text.linking import (
+from keras_attention.text.entity_linker import (
     ENTITY,
     AmbiguousEntityError,
     EntityLinker,
