@@ -316,8 +316,8 @@ class NameIndex:
             return set()
         most = 2 if len(key) >= _LONG else 1
         lengths = range(len(key) - most, len(key) + most + 1)
-        words = [word for n in lengths for word in self._by_length.get(n, ())]
-        return {*_near(key, words, most)}
+        words_by_length = (self._by_length.get(n, []) for n in lengths)
+        return {pair for words in words_by_length for pair in _near(key, words, most)}
 
     def misspelt(self, words: Sequence[Word]) -> tuple[list[Spelling], int]:
         """Returns the nearest spellings that share a word, and their distance."""
