@@ -157,7 +157,7 @@ def attend_heads(
     if sink is not None:
         sink = ops.cast(sink, "float32")[:, None, None]  # (H, 1, 1)
         normalize = partial(normalizers.sink_softmax, sink=sink)
-    drop = None
+    drop: Callable | None = None
     if dropout_mask is not None:
         drop = partial(ops.multiply, dropout_mask)
     elif callable(dropout):
