@@ -11,7 +11,7 @@ from typing import Any
 from keras_attention.explore.gradio import gradio_or_error
 from keras_attention.explore.tabs import forms, hopfield, own_model
 from keras_attention.explore.worker import Worker
-from keras_attention.visualization.html import template as html_template
+from keras_attention.visualization.html import page as html_page
 
 TABS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("Story", forms.STORY.tab),
@@ -63,10 +63,10 @@ def appearance() -> dict[str, Any]:
     theme = gr.themes.Default(
         primary_hue="blue", font=_SYSTEM, font_mono=("ui-monospace", "monospace")
     )
-    template = json.dumps(html_template.template()).replace("<", "\\u003c")
+    template = json.dumps(html_page.template()).replace("<", "\\u003c")
     head = (
         '<script type="application/json" id="attention-view-template">'
-        f"{template}</script>\n<script>{html_template.script()}</script>"
+        f"{template}</script>\n<script>{html_page.script()}</script>"
     )
     return {
         "theme": theme,

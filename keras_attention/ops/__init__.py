@@ -13,11 +13,14 @@ from keras_attention.ops import (
     similarity,
     sinks,
 )
-from keras_attention.ops.attention import attend, dot_product_attention
-from keras_attention.ops.heads import attend_heads
+from keras_attention.ops.attention import attend
+from keras_attention.ops.heads import (
+    attend_heads,
+    dot_product_attention,
+    ring_attention,
+)
 from keras_attention.ops.hopfield import energy, retrieval, streaming
 from keras_attention.ops.memory import addressing, links
-from keras_attention.ops.ring import ring_attention
 from keras_attention.ops.sequence import decoding, loop
 
 binary_energy = energy  # the networks with neurons −1 and 1 are on the same page

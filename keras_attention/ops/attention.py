@@ -3,9 +3,8 @@
     weights = normalize(score(query, key), mask)
     output  = weights · value
 
-:func:`attend` computes this step by step, for any score and any normalizer;
-:func:`dot_product_attention` computes the most frequent case, the softmax of scaled dot
-products, in one fused step.
+:func:`attend` computes this step by step, for any score and any normalizer. For several
+heads and the scaled dot product, see :mod:`keras_attention.ops.heads`.
 
 Shapes: B batch, T queries, S keys, H heads, G heads of keys and values, D width, E
 width of a head, V width of a value.
@@ -14,7 +13,6 @@ width of a head, V width of a value.
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral
 from typing import Any
 
 import keras
@@ -97,81 +95,6 @@ def weighted_values(
     return ops.matmul(used, value), weights  # (..., T, V)
 
 
-def dot_product_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None = None,
-    scale: float | None = None,
-    is_causal: bool = False,
-    bias: Tensor | None = None,
-    sliding_window: int | None = None,
-) -> Tensor:
-    """Computes multi-head softmax(q kᵀ / √E) v with the fastest kernel of the backend.
-
-    Returns the output of :func:`attend` with the default score and normalizer, without
-    the weights. A fused kernel never stores the weights. On a CPU with large, static T
-    and S, the queries are processed in chunks, and the weights are recomputed for the
-    gradient, so memory grows with T + S rather than T · S. Second derivatives work on
-    JAX and TensorFlow, where they store the weights; the torch kernel does not support
-    them.
-
-    Args:
-        query: (B, T, H, E).
-        key: (B, S, G, E), where G divides H: H/G consecutive query heads share one head
-            of keys and values.
-        value: (B, S, G, V).
-        mask: booleans that broadcast to (B, H, T, S), True = may attend; or None.
-        scale: the factor of q kᵀ; 1/√E by default.
-        is_causal: whether query t may attend only to keys 0 … t.
-        bias: numbers added to the scores, which broadcast to (B, H, T, S); or None.
-            Values below a quarter of the lowest number of the dtype, including −∞, are
-            raised to this quarter. A key with such a bias gets weight 0, unless all
-            keys of its row have such a bias. Use `mask` to exclude keys.
-        sliding_window: w; query t attends only to keys s with |t − s| < w, before and
-            after t unless `is_causal`. Without a bias, and with no mask or a mask
-            (B, 1, 1, S), time and memory then grow linearly with T. None for no window.
-
-    Returns:
-        (B, T, H, V), 0 for each query that may attend to no key.
-
-    Raises:
-        ValueError: if a tensor does not have rank 4 or holds integers, a mask or a bias
-            does not fit, queries and keys differ in width, the number of key heads does
-            not divide the number of query heads, or the window is no whole number of at
-            least 1.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_attention import ops
-    >>> x = np.ones((2, 5, 3, 4), "float32")
-    >>> tuple(ops.dot_product_attention(x, x, x).shape)
-    (2, 5, 3, 4)
-
-    Reference:
-        Vaswani et al., "Attention is all you need" (2017), equation 1.
-    """
-    check_heads(query, key, value)
-    (batch, queries, heads, width), keys = query.shape, key.shape[1]
-    mask = masks.check("mask", mask, (batch, heads, queries, keys))
-    bias = full_bias(bias, query, key)
-    scale = width**-0.5 if scale is None else scale
-    if sliding_window is not None:
-        window, output = _positive(sliding_window), None
-        if bias is None:
-            output = kernels.local_attention(
-                query, key, value, mask, scale, is_causal, window
-            )
-        if output is not None:
-            return output
-        near = masks.sliding_window(ops.shape(query)[1], ops.shape(key)[1], window)
-        mask = masks.merge(mask, near[None, None])
-    return kernels.dot_product_attention(
-        query, key, value, mask, scale, is_causal, bias
-    )
-
-
 def full_bias(bias: Any, query: Tensor, key: Tensor) -> Tensor | None:
     """Expands a bias to four axes and makes it finite.
 
@@ -203,16 +126,6 @@ def full_bias(bias: Any, query: Tensor, key: Tensor) -> Tensor | None:
     # is still above the value of masked scores, so masked keys get no weight.
     least = max(mask_value(bias.dtype), mask_value(query.dtype)) / 2
     return ops.where(bias < least, least, bias)  # NaN stays, and float64 on torch
-
-
-def _positive(window: int) -> int:
-    whole = isinstance(window, Integral) and not isinstance(window, bool)
-    if not whole or window < 1:
-        raise ValueError(
-            "`sliding_window` must be a whole number of at least 1. "
-            f"Received: sliding_window={window!r}"
-        )
-    return int(window)
 
 
 def check_heads(query: Tensor, key: Tensor, value: Tensor) -> None:

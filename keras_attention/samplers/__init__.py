@@ -8,12 +8,14 @@ from typing import Any
 import keras
 
 from keras_attention.samplers.beam_sampler import BeamSampler
-from keras_attention.samplers.excluding_sampler import ExcludingSampler
-from keras_attention.samplers.greedy_sampler import GreedySampler
-from keras_attention.samplers.random_sampler import RandomSampler
-from keras_attention.samplers.sampler import Sampler
-from keras_attention.samplers.top_k_sampler import TopKSampler
-from keras_attention.samplers.top_p_sampler import TopPSampler
+from keras_attention.samplers.sampler import (
+    ExcludingSampler,
+    GreedySampler,
+    RandomSampler,
+    Sampler,
+    TopKSampler,
+    TopPSampler,
+)
 
 KNOWN: dict[str, type[Sampler]] = {
     "greedy": GreedySampler,

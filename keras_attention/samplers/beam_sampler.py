@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.arguments import number, positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.numerics.precision import to_float32
 from keras_attention.ops.sequence import decoding
@@ -79,14 +79,13 @@ class BeamSampler(Sampler):
         return_all_beams: bool = False,
     ) -> None:
         self.num_beams = positive("num_beams", num_beams)
-        self.length_penalty = _not_negative("length_penalty", length_penalty)
-        self.coverage_penalty = _not_negative("coverage_penalty", coverage_penalty)
+        self.length_penalty = number("length_penalty", length_penalty, 0)
+        self.coverage_penalty = number("coverage_penalty", coverage_penalty, 0)
         self.return_all_beams = return_all_beams
 
     def search(self, request: Request) -> Any:
         self._check_cache(request.cache)
-        static = None if request.static is None else self._tiled(request.static)
-        request = request._replace(static=static)
+        request = request._replace(static=self._tiled(request.static))
 
         def step(index: Any, state: tuple) -> tuple:
             *beams, longest, tensors = state
@@ -251,9 +250,3 @@ def _longest(request: Request) -> Tensor:
     if request.mask is not None:
         free = ops.logical_and(free, ops.logical_not(request.mask))
     return ops.sum(ops.cast(free, "int32"), axis=1)
-
-
-def _not_negative(name: str, value: float) -> float:
-    if not value >= 0:
-        raise ValueError(f"`{name}` must be at least 0. Received: {name}={value!r}")
-    return value

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from keras_attention.text.linking import (
-    ENTITY,
+from keras_attention.text.entity_linker import (
     AmbiguousEntityError,
     EntityLinker,
     Link,
     UnknownEntityError,
 )
+from keras_attention.text.questions import ENTITY
 from keras_attention.text.vocabulary import Vocabulary, tokenize
 
 if TYPE_CHECKING:

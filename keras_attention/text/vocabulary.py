@@ -260,15 +260,26 @@ class Vocabulary(SpecialTokens):
                 single new token. The message gives the file and the line.
         """
         lines = decode_text(Path(path).read_bytes(), path).split("\n")
-        if lines[0] not in _HEADERS:
-            raise _malformed(path, 1, "must be the heading that `save` writes", lines)
+
+        def check(is_right: bool, number: int, rule: str) -> None:
+            if not is_right:
+                line = lines[number - 1] if number <= len(lines) else ""
+                raise ValueError(
+                    f"{path} is not a saved vocabulary: line {number} {rule}. "
+                    f"Received: {line!r}"
+                )
+
+        check(lines[0] in _HEADERS, 1, "must be the heading that `save` writes")
         for number, token in enumerate(SPECIAL_TOKENS, 2):
-            if number > len(lines) or lines[number - 1] != token:
-                raise _malformed(path, number, f"must be {token!r}", lines)
-        if lines[-1]:
-            raise _malformed(path, len(lines), "must end in a line break", lines)
+            check([token] == lines[number - 1 : number], number, f"must be {token!r}")
+        check(not lines[-1], len(lines), "must end in a line break")
         level, lowercase = _HEADERS[lines[0]]
-        return cls(_checked(path, lines, level), level, lowercase)
+        seen, tokens = set(SPECIAL_TOKENS), lines[1 + len(SPECIAL_TOKENS) : -1]
+        for number, token in enumerate(tokens, 2 + len(SPECIAL_TOKENS)):
+            is_new = token not in seen and _is_one(token, level)
+            check(is_new, number, f"must be one {level}, and a new one")
+            seen.add(token)
+        return cls(tokens, level, lowercase)
 
     def _split(self, text: str) -> list[str]:
         if self.level == "word":
@@ -292,28 +303,3 @@ def _is_one(token: object, level: str) -> bool:
     if level == "word":
         return token.split() == [token]
     return len(token) == 1 and token not in "\r\n"
-
-
-def _checked(
-    path: str | os.PathLike[str], lines: list[str], level: str
-) -> Iterable[str]:
-    """Checks a file's lines and returns the regular tokens.
-
-    The last line must be empty.
-    """
-    first = 1 + len(SPECIAL_TOKENS)
-    seen = set(SPECIAL_TOKENS)
-    for number, token in enumerate(lines[first:-1], first + 1):
-        if token in seen or not _is_one(token, level):
-            raise _malformed(path, number, f"must be one {level}, and a new one", lines)
-        seen.add(token)
-        yield token
-
-
-def _malformed(
-    path: str | os.PathLike[str], number: int, rule: str, lines: list[str]
-) -> ValueError:
-    line = lines[number - 1] if number <= len(lines) else ""
-    return ValueError(
-        f"{path} is not a saved vocabulary: line {number} {rule}. Received: {line!r}"
-    )

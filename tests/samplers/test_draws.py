@@ -5,7 +5,7 @@ import pytest
 from keras import ops
 
 from keras_attention.ops.sequence import decoding
-from keras_attention.samplers.top_k_sampler import draw_best
+from keras_attention.samplers.sampler import draw_best
 
 pytestmark = pytest.mark.backends("all")  # a backend may draw in a graph of its own
 

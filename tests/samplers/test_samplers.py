@@ -441,6 +441,11 @@ def test_excluding_sampler_delegates():
     assert again.key == random.key
 
 
+def test_numpy_numbers_are_a_part_of_the_key():
+    sampler = samplers.TopPSampler(np.float32(0.5), temperature=np.float64(2))
+    assert sampler.key == samplers.TopPSampler(0.5, temperature=2.0).key
+
+
 @pytest.mark.parametrize(
     ("arguments", "kwargs", "text"),
     [

@@ -8,8 +8,8 @@ from keras_attention.text import (
     AmbiguousEntityError,
     EntityLinker,
     UnknownEntityError,
+    names,
 )
-from keras_attention.text.linking import names
 
 FILMS = [
     "Titanic",

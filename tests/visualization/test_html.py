@@ -18,7 +18,7 @@ from keras_attention.visualization import (
     softmax_view,
     to_html,
 )
-from keras_attention.visualization.html import template
+from keras_attention.visualization.html import page
 
 Trace = collections.namedtuple("Trace", "memory write_weights read_weights usage")
 NASTY = "</script><script>alert(1)</script>' \" & {{title}} ${x}"
@@ -182,9 +182,9 @@ def test_a_notebook_shows_a_view():
 
 
 def test_the_live_page_has_the_same_template():
-    slots = re.findall(r"\{\{(\w+)\}\}", template.template())
+    slots = re.findall(r"\{\{(\w+)\}\}", page.template())
     assert sorted(slots) == ["caption", "title", "title", "views"]
-    assert template.script() in template.template()
+    assert page.script() in page.template()
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,14 @@ export_translator(model, english, german, "translator")  # on TensorFlow
 ```
 """
 
-from keras_attention.text.tensorflow_text.completer import complete, export_completer
+from keras_attention.text.tensorflow_text.generation import (
+    complete,
+    export_completer,
+    export_translator,
+    translate,
+)
 from keras_attention.text.tensorflow_text.masking import TokenMasking
 from keras_attention.text.tensorflow_text.subwords import Subwords
-from keras_attention.text.tensorflow_text.translator import export_translator, translate
 
 __all__ = [
     "Subwords",

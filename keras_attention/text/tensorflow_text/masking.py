@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from keras_attention.layers.base.arguments import positive
-from keras_attention.text.tensorflow_text.packages import require
+from keras_attention.text.tensorflow_text.subwords import require
 from keras_attention.text.vocabulary import END
 
 Tensor = Any

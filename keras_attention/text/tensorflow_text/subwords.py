@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 import re
@@ -9,7 +10,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from keras_attention.text.tensorflow_text.packages import require
 from keras_attention.text.vocabulary import (
     END,
     PADDING,
@@ -18,6 +18,19 @@ from keras_attention.text.vocabulary import (
     SpecialTokens,
     written,
 )
+
+
+def require(name: str) -> Any:
+    """Imports a package of the extra `text`; an error names the extra."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(
+            f"`keras_attention.text` needs the module `{name}`, which comes with the "
+            'extra `text`: python -m pip install "keras-attention-family[text]". '
+            f"Received: {error}",
+            name=name,
+        ) from error
 
 
 class Subwords(SpecialTokens):
@@ -99,7 +112,7 @@ class Subwords(SpecialTokens):
                 text; or `size` is too small for the characters or too large for the
                 sentences.
         """
-        sentences = _texts("sentences", sentences)
+        sentences = check_texts("sentences", sentences)
         if not any(text.strip() for text in sentences):
             raise ValueError(
                 "`sentences` must hold a text that is not empty. "
@@ -172,7 +185,7 @@ class Subwords(SpecialTokens):
         Raises:
             ValueError: `texts` is a single string or contains a non-string.
         """
-        texts = _texts("texts", texts)
+        texts = check_texts("texts", texts)
         if not texts:
             return []
         rows = self.tokenizer.tokenize(texts)
@@ -214,7 +227,8 @@ class Subwords(SpecialTokens):
         return cls(proto)
 
 
-def _texts(name: str, texts: Any) -> list[str]:
+def check_texts(name: str, texts: Any) -> list[str]:
+    """Returns texts as a list; raises a ValueError unless they are several strings."""
     if isinstance(texts, (str, bytes)):
         raise ValueError(
             f"`{name}` must be several texts, not one. Received: {name}={texts!r}"

@@ -5,8 +5,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from keras_attention.text.linking.matching import find
-from keras_attention.text.linking.mentions import (
+from keras_attention.text.names import NameIndex, Spelling, Word, closest, words_of
+from keras_attention.text.questions import (
     CONTENT,
     ENTITY,
     LOOSE,
@@ -14,8 +14,6 @@ from keras_attention.text.linking.mentions import (
     Match,
     Question,
 )
-from keras_attention.text.linking.names import NameIndex, Spelling, closest
-from keras_attention.text.linking.spelling import Word, words_of
 from keras_attention.text.words import tokenize
 
 _BRACKETS = re.compile(r"\[([^\[\]]+)\]")
@@ -189,8 +187,8 @@ class EntityLinker:
         return Link(name, words, "brackets")
 
     def _by_name(self, text: str) -> Link:
-        question = Question(text)
-        match = find(question, self._index, self._prefer)
+        question = Question(text, self._index, self._prefer)
+        match = question.find()
         if match is None or match.strength < CONTENT:
             link = self._symbol(question)
             if link is not None:
@@ -203,24 +201,22 @@ class EntityLinker:
                 question.longest_run(),
             )
         spellings = self._fitting(match, question)
-        names = sorted({spelling.entity for spelling in spellings})
-        if len(names) > 1:
-            raise _ambiguous(names, text)
-        others = sorted({spelling.entity for spelling in match.spellings} - {*names})
-        by = "name" if spellings[0].text == spellings[0].entity else "alias"
+        entity = _only_entity(spellings, text)
+        others = sorted({spelling.entity for spelling in match.spellings} - {entity})
+        by = "name" if spellings[0].text == entity else "alias"
         if match.errors or match.tier < LOOSE:
             by = "spelling" if match.errors else "part"
-        words = question.without(match.start, match.end)
-        return Link(names[0], words, by, tuple(others))
+        first, last = question.words[match.start], question.words[match.end - 1]
+        return Link(entity, question.without(first.start, last.end), by, tuple(others))
 
     def _fitting(self, match: Match, question: Question) -> Sequence[Spelling]:
         """Selects the spellings nearest to the question, and preferred entities."""
-        start = question.words[match.start].start
         words = question.words[match.start : match.end]
+        start = words[0].start
+        near: Sequence[Spelling] = match.spellings
         whole = match.tier >= LOOSE and not match.errors
-        near = (
-            closest(match.spellings, question.text, start) if whole else match.spellings
-        )
+        if whole:
+            near = closest(near, question.text, start)
         upper = any(word.text != word.text.lower() for word in words)
         exact = upper and question.text.startswith(near[0].text, start)
         among = near if exact else match.spellings
@@ -234,11 +230,8 @@ class EntityLinker:
         for chunk in re.finditer(r"\S+", question.text):
             name = chunk[0].strip(".?!,;:" + QUOTES)
             if name in self._index.symbols:
-                names = sorted({s.entity for s in self._index.symbols[name]})
-                if len(names) > 1:
-                    raise _ambiguous(names, question.text)
-                words = question.around(*chunk.span())
-                return Link(names[0], words, "name")
+                entity = _only_entity(self._index.symbols[name], question.text)
+                return Link(entity, question.without(*chunk.span()), "name")
         return None
 
     def _unknown(
@@ -250,10 +243,14 @@ class EntityLinker:
         return UnknownEntityError(f"{message} Received: {text!r}", near)
 
 
-def _ambiguous(names: list[str], text: str) -> AmbiguousEntityError:
+def _only_entity(spellings: Iterable[Spelling], text: str) -> str:
+    """Returns the entity of the spellings, or raises an AmbiguousEntityError."""
+    names = sorted({spelling.entity for spelling in spellings})
+    if len(names) == 1:
+        return names[0]
     shown = ", ".join(map(repr, names[:_SHOWN]))
     others = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return AmbiguousEntityError(
+    raise AmbiguousEntityError(
         f"The question may be about {shown}{others}; write the whole name, or put it "
         f"in brackets, spelt as in the knowledge base. Received: {text!r}",
         names,

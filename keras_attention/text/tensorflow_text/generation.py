@@ -1,6 +1,6 @@
-"""String-to-string translation in Python and as a TensorFlow SavedModel.
+"""Translation and continuation of strings, in Python and as a TensorFlow SavedModel.
 
-Shapes: B batch, S source pieces, T target pieces.
+Shapes: B batch, P pieces of the texts.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 
 from keras_attention import samplers
 from keras_attention.kernels import Rules
 from keras_attention.layers.base.arguments import positive
 from keras_attention.models.base.generating_models import in_graph
 from keras_attention.models.base.generation import Generator
-from keras_attention.text.tensorflow_text.packages import require
-from keras_attention.text.tensorflow_text.subwords import Subwords
-from keras_attention.text.vocabulary import PADDING
+from keras_attention.text.tensorflow_text.subwords import Subwords, check_texts, require
+from keras_attention.text.vocabulary import PADDING, START
 
 Tensor = Any
 
@@ -63,17 +63,14 @@ def translate(
     translate(model, english, german, ["A dog runs."], sampler="beam")
     ```
     """
-    if isinstance(texts, str):
-        raise ValueError(
-            f"`texts` must be several texts, not one. Received: texts={texts!r}"
-        )
-    sampler = known(samplers.one_sequence(sampler), target_vocabulary)
+    texts = check_texts("texts", texts)
+    sampler = _known(samplers.one_sequence(sampler), target_vocabulary)
     _check_sizes(model, source_vocabulary, target_vocabulary)
     rows = [source_vocabulary.encode(text) for text in texts]
     nonempty = [row for row in rows if len(row)]
     if not nonempty:
         return [""] * len(rows)
-    source = keras.utils.pad_sequences(nonempty, padding="post")  # int32 (B, S)
+    source = keras.utils.pad_sequences(nonempty, padding="post")  # int32 (B, P)
     tokens = model.generate(
         {"source": source},
         max_length=max_length,
@@ -135,7 +132,7 @@ def export_translator(
             does not fit the model, the sampler is from KerasHub or returns all beams,
             or `max_length` is below 1.
     """
-    check_exporting(
+    _check_exporting(
         "export_translator",
         source_vocabulary=source_vocabulary,
         target_vocabulary=target_vocabulary,
@@ -145,9 +142,9 @@ def export_translator(
     tf = require("tensorflow")
     from keras_attention.kernels.saved_model.checks import checked
 
-    pieces = tf_tokenizer(source_vocabulary, "source")
-    words = tf_tokenizer(target_vocabulary, "target")
-    sampler = known(in_graph(samplers.one_sequence(sampler)), target_vocabulary)
+    pieces = _tf_tokenizer(source_vocabulary, "source")
+    words = _tf_tokenizer(target_vocabulary, "target")
+    sampler = _known(in_graph(samplers.one_sequence(sampler)), target_vocabulary)
     start, end = target_vocabulary.start_token_id, target_vocabulary.end_token_id
     generator = getattr(model, "_generator", None) or Generator(
         model, {"source": model.source_vocabulary_size}
@@ -157,7 +154,7 @@ def export_translator(
 
     def serve(texts: Tensor) -> Tensor:
         rows = pieces.tokenize(texts)  # ragged (B, ·)
-        source = checked(rows.to_tensor(PADDING), Rules(positions=most))  # (B, S)
+        source = checked(rows.to_tensor(PADDING), Rules(positions=most))  # (B, P)
         width = tf.shape(source)[1]
         padding = tf.where(width > 0, -width % BUCKET, BUCKET)
         if most is not None:
@@ -166,10 +163,116 @@ def export_translator(
         written = words.detokenize(write(source))  # (B,)
         return tf.where(rows.row_lengths() > 0, written, "")
 
-    write_archive(path, serve, pieces, words)
+    _write_archive(path, serve, pieces, words)
 
 
-def write_archive(path: Any, serve: Callable, *tokenizers: Any) -> None:
+def complete(
+    model: Any,
+    vocabulary: Any,
+    texts: Sequence[str],
+    sampler: Any = "greedy",
+    max_length: int = 64,
+    seed: int | None = None,
+) -> list[str]:
+    """Continues texts in one batch, on any backend.
+
+    If the vocabulary is a `Subwords`, samplers of this package do not write the unknown
+    piece.
+
+    Args:
+        model: a `keras_attention.models.CausalLM` or `WordRNN`.
+        vocabulary: a `Subwords`, or a vocabulary of words or characters.
+        texts: B strings.
+        sampler: see `generate` of the model.
+        max_length: the maximum number of tokens to add.
+        seed: the seed of a random sampler.
+
+    Returns:
+        B strings: each text, as the vocabulary normalizes it, with its continuation up
+        to the end token. A text without tokens gives "".
+
+    Raises:
+        ValueError: `texts` is a single string, the vocabulary does not fit the model,
+            or the sampler returns all beams. `generate` may also raise errors.
+
+    Example:
+
+    ```python
+    complete(model, subwords, ["A dog"], sampler="top_p", max_length=20)
+    ```
+    """
+    texts = check_texts("texts", texts)
+    sampler = _known(samplers.one_sequence(sampler), vocabulary)
+    _check_size(model, vocabulary)
+    rows = [list(vocabulary.encode(text)) for text in texts]
+    prompts = [row for row in rows if row]
+    if not prompts:
+        return [""] * len(rows)
+    continuations = model.generate(
+        [np.asarray(row, "int32") for row in prompts],
+        max_length=max_length,
+        sampler=sampler,
+        stop_token_ids=vocabulary.end_token_id,
+        seed=seed,
+    )
+    written = iter(continuations)
+    return [vocabulary.decode([*row, *next(written)]) if row else "" for row in rows]
+
+
+def export_completer(
+    model: Any,
+    vocabulary: Subwords,
+    path: str | os.PathLike[str],
+    sampler: Any = "greedy",
+    max_length: int = 64,
+) -> None:
+    """Writes a TensorFlow SavedModel that continues strings.
+
+    The endpoint `serve` maps tf.string (B,) to tf.string (B,), for any number of texts
+    of any length that the model accepts. The results equal those of `complete`, with
+    the exception that `export_translator` describes. Running the file needs
+    `tensorflow` and `tensorflow_text`; see `export_translator`.
+
+    Args:
+        model: a `keras_attention.models.CausalLM` or `WordRNN`.
+        vocabulary: a `Subwords`.
+        path: the folder to write to.
+        sampler: the name of a sampler of `keras_attention.samplers`, or a sampler.
+        max_length: the maximum number of tokens to add.
+
+    Raises:
+        ImportError: a package of the extra `text` is missing.
+        ValueError: the backend is not TensorFlow, `vocabulary` is not a `Subwords` or
+            does not fit the model, the sampler is from KerasHub or returns all beams,
+            or `max_length` is below 1 or leaves no position for a text.
+    """
+    _check_exporting("export_completer", vocabulary=vocabulary)
+    _check_size(model, vocabulary)
+    tf = require("tensorflow")
+    from keras_attention.kernels.saved_model.checks import checked
+
+    continuation = model._continuation
+    chosen = _known(in_graph(samplers.one_sequence(sampler)), vocabulary)
+    write = continuation.graph(chosen, max_length, vocabulary.end_token_id)
+    rules = Rules(positions=continuation.rules(max_length).positions)
+    pieces = _tf_tokenizer(vocabulary, "text")
+
+    def serve(texts: Tensor) -> Tensor:
+        rows = pieces.tokenize(texts)  # ragged (B, ·)
+        tokens = rows.to_tensor(PADDING)  # (B, P)
+        tokens = checked(tokens, rules)
+        tokens = tf.pad(tokens, ((0, 0), (0, 1)), constant_values=PADDING)
+        is_empty = rows.row_lengths() == 0  # (B,)
+        first = tf.where(is_empty, START, tokens[:, 0])[:, None]
+        tokens = tf.concat([first, tokens[:, 1:]], axis=1)
+        # Padding and the end are no text.
+        written = pieces.detokenize(tf.concat([tokens, write(tokens)], axis=1))
+        return tf.where(is_empty, "", written)
+
+    _write_archive(path, serve, pieces)
+
+
+def _write_archive(path: Any, serve: Callable, *tokenizers: Any) -> None:
     """Writes a SavedModel with the endpoint `serve`, from strings to strings."""
     tf, archive = require("tensorflow"), keras.export.ExportArchive()
     for tokenizer in tokenizers:
@@ -179,7 +282,7 @@ def write_archive(path: Any, serve: Callable, *tokenizers: Any) -> None:
     archive.write_out(os.fspath(path), verbose=False)
 
 
-def tf_tokenizer(vocabulary: Subwords, side: str) -> Any:
+def _tf_tokenizer(vocabulary: Subwords, side: str) -> Any:
     """Creates a TensorFlow Text tokenizer with a unique name.
 
     Tokenizers with equal or no names are merged when a SavedModel is loaded:
@@ -191,7 +294,7 @@ def tf_tokenizer(vocabulary: Subwords, side: str) -> Any:
     )
 
 
-def check_exporting(function: str, **vocabularies: Any) -> None:
+def _check_exporting(function: str, **vocabularies: Any) -> None:
     """Raises a ValueError unless the backend and the vocabularies can be exported.
 
     `function` names the exporting function; `vocabularies` are by argument.
@@ -211,7 +314,7 @@ def check_exporting(function: str, **vocabularies: Any) -> None:
             )
 
 
-def known(sampler: Any, vocabulary: Any) -> Any:
+def _known(sampler: Any, vocabulary: Any) -> Any:
     """Returns a sampler that does not write the unknown piece of a `Subwords`."""
     is_ours = isinstance(sampler, samplers.Sampler)
     if not is_ours or not isinstance(vocabulary, Subwords):
@@ -232,4 +335,13 @@ def _check_sizes(model: Any, source_vocabulary: Any, target_vocabulary: Any) -> 
             "`target_vocabulary` must have each token that the model may write. "
             f"Received: {len(target_vocabulary)}, and "
             f"target_vocabulary_size={model.target_vocabulary_size}"
+        )
+
+
+def _check_size(model: Any, vocabulary: Any) -> None:
+    """Raises a ValueError unless the vocabulary has the size of the model's."""
+    if len(vocabulary) != model.vocabulary_size:
+        raise ValueError(
+            "`vocabulary` must have as many tokens as the model. Received: "
+            f"{len(vocabulary)}, and vocabulary_size={model.vocabulary_size}"
         )
