@@ -231,11 +231,12 @@ class DNCCell(MemoryCell):
     def start(self, batch: Any) -> DNCState:
         cell = initial_state(self.cell, batch, self.compute_dtype)
         specs = self.state_specs()[len(keras.tree.flatten(cell)) :]
-        zeros = [ops.zeros((batch, *shape), dtype) for shape, dtype in specs]
+        parts: list[Any] = [ops.zeros((batch, *shape), dtype) for shape, dtype in specs]
         if not self.links:
-            return DNCState(cell, *zeros, precedence=(), links=())
-        links = zeros[6] if self.links is True else SparseLinks(*zeros[6:])
-        return DNCState(cell, *zeros[:6], links)
+            parts += [(), ()]
+        elif self.links is not True:
+            parts[6:] = [SparseLinks(*parts[6:])]
+        return DNCState(cell, *parts)
 
     def access(
         self, interface: Tensor, state: DNCState, mask: Tensor | None, traced: bool
@@ -251,9 +252,17 @@ class DNCCell(MemoryCell):
         if not traced:
             return state, ()
         x = residuals[0].interface
-        modes = () if x.modes is None else x.modes
-        gates = x.free_gates, x.allocation_gate, x.write_gate
-        return state, Trace(*memory[:4], memory.links, modes, *gates)
+        return state, Trace(
+            memory=memory.memory,
+            usage=memory.usage,
+            write_weights=memory.write_weights,
+            read_weights=memory.read_weights,
+            links=memory.links,
+            modes=() if x.modes is None else x.modes,
+            free_gates=x.free_gates,
+            allocation_gate=x.allocation_gate,
+            write_gate=x.write_gate,
+        )
 
     def untouched(self, new: DNCState, old: DNCState, mask: Tensor) -> DNCState:
         # Masked gates already keep the memory, dense links and precedence unchanged.

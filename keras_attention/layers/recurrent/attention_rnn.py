@@ -363,7 +363,7 @@ class AttentionRNN(Configured, keras.layers.Layer):
         self,
         inputs: Tensor,
         state: State,
-        prepared: tuple | None,
+        prepared: Any,
         random: tuple | None = None,
         training: bool | None = None,
         return_weights: bool = True,
