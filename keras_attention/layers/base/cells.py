@@ -80,14 +80,6 @@ def width_of(cell: Any) -> int:
     return state_widths(cell)[0] if width is None else int(width)
 
 
-def output_of(state: Any) -> Tensor:
-    """Returns the first state (B, U) of a cell, or of the last cell of a stack."""
-    while isinstance(state, (list, tuple)):
-        stacked = isinstance(state[0], (list, tuple)) or len(state) == 1
-        state = state[-1] if stacked else state[0]
-    return state
-
-
 def initial_state(cell: Any, batch: Any, dtype: str) -> Any:
     """Returns the cell's own initial state, or zeros if it has none, as a list."""
     if hasattr(cell, "get_initial_state"):
@@ -108,15 +100,6 @@ def call_cell(
     return cell(inputs, state, **options)
 
 
-def step_cell(
-    cell: Any, read: list[Tensor], state: Any, training: bool | None
-) -> tuple[Tensor, Any]:
-    """Runs one step on concatenated tensors (B, ·); the state keeps its dtypes."""
-    inputs = read[0] if len(read) == 1 else ops.concatenate(read, axis=-1)
-    output, new = call_cell(cell, inputs, state, training)
-    return output, as_before(new, state)
-
-
 def as_before(new: Any, old: Any) -> Any:
     """Returns a cell's new state in the structure and dtypes of the old state."""
     # Plain Python: at each step, `keras.tree` would take as long as the arithmetic.
@@ -134,23 +117,41 @@ def as_before(new: Any, old: Any) -> Any:
 
 
 def check_states(
-    tensors: list[Tensor], expected: Sequence[tuple], batch: str = ""
-) -> None:
-    """Raises a ValueError unless the tensors of an initial state have these shapes.
+    initial: Any, expected: Sequence[tuple], count: int, holder: str, batch: str = ""
+) -> list[Tensor]:
+    """Returns the tensors of an initial state, or raises a ValueError.
 
-    Unknown lengths (None, or a symbol of an export) always fit.
+    They must have the first `count` of the expected shapes, those of the state of the
+    `holder`, or all. Unknown lengths (None, or a symbol of an export) always fit.
     """
+    tensors = keras.tree.flatten(initial)
     shapes = [tuple(x.shape) for x in tensors]
+    if len(tensors) not in (count, len(expected)):
+        widths = [shape[-1] for shape in expected[:count]]
+        raise ValueError(
+            f"`initial_state` must hold the {count} state(s) of the {holder}, of "
+            f"widths {widths}, or the {len(expected)} tensors that `return_state` "
+            f"returns. Received: {len(tensors)} tensor(s) of shapes {shapes}"
+        )
     for shape, wanted in zip(shapes, expected):
         sizes = [
             pair for pair in zip(shape, wanted) if all(isinstance(n, int) for n in pair)
         ]
         if len(shape) != len(wanted) or any(n != m for n, m in sizes):
-            named = [("B" if n is None else n, *sizes) for n, *sizes in expected]
+            wanted_shapes = expected[: len(tensors)]
+            named = [("B" if n is None else n, *sizes) for n, *sizes in wanted_shapes]
             raise ValueError(
                 f"`initial_state` must hold tensors of {batch}shapes {named}. "
                 f"Received: shapes {shapes}"
             )
+    return tensors
+
+
+def replace_state(state: Any, tensors: list[Tensor]) -> Any:
+    """Replaces the tensors of a state, a named tuple, or only those of its `cell`."""
+    if len(tensors) == len(keras.tree.flatten(state.cell)):
+        return state._replace(cell=packed(state.cell, tensors))
+    return type(state)(*packed(tuple(state), tensors))
 
 
 def has_dropout(cell: Any) -> bool:

@@ -6,7 +6,6 @@ word width, R read heads, H write heads, U units of the controller, K links of a
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from typing import Any
 
@@ -20,7 +19,7 @@ from keras_attention.layers.base.cells import (
     check_states,
     has_dropout,
     last,
-    packed,
+    replace_state,
     sequence_dropout,
     state_widths,
     time_swapped,
@@ -164,27 +163,14 @@ class DNC(Configured, keras.layers.Layer):
         if initial_state is None:
             return state
         known = batch if isinstance(batch, int) else None
-        flat = self._check_state(initial_state, known)
-        controller = len(keras.tree.flatten(state.cell))
-        if len(flat) == controller:
-            return state._replace(cell=packed(state.cell, flat))
-        return type(state)(*packed(tuple(state), flat))
+        return replace_state(state, self._check_state(initial_state, known))
 
     def _check_state(self, initial_state: Any, batch: int | None) -> list[Tensor]:
         """Checks the sizes of an initial state, and returns it as a flat list."""
-        flat = keras.tree.flatten(initial_state)
-        controller = len(state_widths(self.cell.cell, whole=True))
-        specs = self.cell.state_specs()
-        if len(flat) not in (controller, len(specs)):
-            raise ValueError(
-                f"`initial_state` must hold the {controller} state(s) of the "
-                f"controller, or the {len(specs)} tensors that `return_state` returns. "
-                f"Received: {len(flat)} tensor(s) of shapes "
-                f"{[tuple(x.shape) for x in flat]}"
-            )
-        shapes = [(batch, *shape) for shape, _ in specs[: len(flat)]]
-        check_states(flat, shapes, "the inputs' batch, of ")
-        return flat
+        shapes = [(batch, *shape) for shape, _ in self.cell.state_specs()]
+        count = len(state_widths(self.cell.cell, whole=True))
+        whose = "the inputs' batch, of "
+        return check_states(initial_state, shapes, count, "controller", whose)
 
     def trace(self, inputs: Any, mask: Any = None) -> Trace:
         """Records the memory at each step, for inspection.
@@ -261,15 +247,10 @@ class DNC(Configured, keras.layers.Layer):
             zeros = ops.zeros_like(inputs)
             sequence["x"] = ops.where(ops.expand_dims(mask, -1), inputs, zeros)
             sequence["mask"] = mask
-
-        dropout_mask: Any = None
-        dropout: Any = contextlib.nullcontext()
-        if training:  # sample random numbers before the loop
-            dropout_mask = cell.sample((batch, steps), training)
-            width = inputs.shape[-1] + cell.read_width
-            dropout = sequence_dropout(cell.cell, width, state.cell)
+        dropout_mask = cell.sample((batch, steps), training)  # before the loop
         step = functools.partial(cell.advance, training=training, traced=traced)
-        with dropout:
+        width = inputs.shape[-1] + cell.read_width
+        with sequence_dropout(cell.cell, width, state.cell):
             if inputs.shape[1] == 1 and not kernels.is_dynamic(1):  # needs no loop
                 state, outputs = step(state, {k: x[:, 0] for k, x in sequence.items()})
                 outputs = keras.tree.map_structure(lambda y: y[:, None], outputs)

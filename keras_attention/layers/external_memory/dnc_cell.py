@@ -19,7 +19,7 @@ from keras_attention.layers.base.arguments import fraction, positive
 from keras_attention.layers.base.cells import initial_state
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.external_memory.memory_cell import MemoryCell, Trace
-from keras_attention.ops.memory.links import linkage, no_links
+from keras_attention.ops.memory.links import SparseLinks, linkage
 from keras_attention.ops.sequence import loop
 
 Tensor = Any
@@ -154,16 +154,8 @@ class DNCCell(MemoryCell):
         **kwargs: Any,
     ) -> None:
         memory_slots, trained = _slots(memory_slots)
-        super().__init__(
-            cell,
-            memory_slots,
-            word_width,
-            read_heads,
-            write_heads,
-            output_units,
-            clip,
-            **kwargs,
-        )
+        sizes = memory_slots, word_width, read_heads, write_heads
+        super().__init__(cell, *sizes, output_units, clip, **kwargs)
         self.trained_slots = trained  # M₀
         self.links = links if isinstance(links, bool) else positive("links", links)
         if self.links == 1 and self.links is not True:
@@ -223,37 +215,28 @@ class DNCCell(MemoryCell):
             self.normalization.build((input_shape[0], self.interface_width))
 
     def state_specs(self) -> list[tuple[tuple[int, ...], str]]:
-        slots, reads, writes = self.memory_slots, self.read_heads, self.write_heads
+        slots, writes, dtype = self.memory_slots, self.write_heads, self.memory_dtype
         shapes: list[tuple[int, ...]] = [(slots, self.word_width), (slots,)]
-        shapes += [(writes, slots), (reads, slots)]
+        shapes += [(writes, slots), (self.read_heads, slots)]
         if self.links:
             shapes.append((writes, slots))
-        dense = self.links is True
-        if dense:
+        if self.links is True:
             shapes.append((writes, slots, slots))
-        specs = [(shape, self.memory_dtype) for shape in shapes]
-        if self.links and not dense:
+        specs = [(shape, dtype) for shape in shapes]
+        if self.links and self.links is not True:
             shape = (writes, min(self.links, slots), slots)
-            specs += [(shape, "int32"), (shape, self.memory_dtype)]
+            specs += [(shape, "int32"), (shape, dtype)]
         return super().state_specs() + specs
 
     def start(self, batch: Any) -> DNCState:
-        slots, writes, dtype = self.memory_slots, self.write_heads, self.memory_dtype
-        links: Any = ()
-        if self.links is True:
-            links = ops.zeros((batch, writes, slots, slots), dtype)
-        elif self.links:
-            links = no_links(batch, writes, slots, self.links, dtype)
-        return DNCState(
-            cell=initial_state(self.cell, batch, self.compute_dtype),
-            read=ops.zeros((batch, self.read_width), self.compute_dtype),
-            memory=ops.zeros((batch, slots, self.word_width), dtype),
-            usage=ops.zeros((batch, slots), dtype),
-            write_weights=ops.zeros((batch, writes, slots), dtype),
-            read_weights=ops.zeros((batch, self.read_heads, slots), dtype),
-            precedence=ops.zeros((batch, writes, slots), dtype) if self.links else (),
-            links=links,
-        )
+        cell = initial_state(self.cell, batch, self.compute_dtype)
+        specs = self.state_specs()[len(keras.tree.flatten(cell)) :]
+        parts: list[Any] = [ops.zeros((batch, *shape), dtype) for shape, dtype in specs]
+        if not self.links:
+            parts += [(), ()]
+        elif self.links is not True:
+            parts[6:] = [SparseLinks(*parts[6:])]
+        return DNCState(cell, *parts)
 
     def access(
         self, interface: Tensor, state: DNCState, mask: Tensor | None, traced: bool

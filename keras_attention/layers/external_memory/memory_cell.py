@@ -25,7 +25,8 @@ from keras_attention.layers.base.cells import (
     width_of,
 )
 from keras_attention.layers.base.checked import check_real
-from keras_attention.layers.base.serialization import Configured
+from keras_attention.layers.base.serialization import Configured, export
+from keras_attention.numerics.precision import HALF
 from keras_attention.ops.sequence import loop
 
 Tensor = Any
@@ -120,17 +121,16 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
         self.output_units = None
         if output_units is not None:
             self.output_units = positive("output_units", output_units)
-        number = isinstance(clip, Real) and not isinstance(clip, bool)
-        if clip is not None and not (number and clip > 0):
+        is_number = isinstance(clip, Real) and not isinstance(clip, bool)
+        if clip is not None and not (is_number and clip > 0):
             raise ValueError(
                 f"`clip` must be a number above 0, or None. Received: clip={clip!r}"
             )
         self.clip = clip
-        self.cell_takes_training = kernels.takes_training(self.cell)
         self.normalization: Any = None  # a layer that normalizes ξ
-        half = self.compute_dtype in ("float16", "bfloat16")
         # The dtype of the memory and of all weights.
-        self.memory_dtype = "float32" if half else self.compute_dtype
+        is_half = self.compute_dtype in HALF
+        self.memory_dtype = "float32" if is_half else self.compute_dtype
         self.units = width_of(self.cell)
         self.read_width = self.read_heads * self.word_width  # R W
 
@@ -176,12 +176,12 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
         which only `cell` is still old, and the trace, or `()` unless `traced`.
         """
 
-    @abc.abstractmethod
     def untouched(self, new: Any, old: Any, mask: Tensor) -> Any:
         """Returns `new` where the mask (B,) is True, and `old` elsewhere.
 
         Parts of the state that a masked `access` keeps unchanged need no selection.
         """
+        return loop.choose(mask, new, old)
 
     def build(self, input_shape: Any) -> None:
         batch, width = input_shape[0], input_shape[-1]
@@ -231,7 +231,7 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
         `read_out` computes the outputs of many steps, with the trace, or `()`.
         """
         mask = now.get("mask")
-        options = {"training": training} if self.cell_takes_training else {}
+        options = {"training": training} if kernels.takes_training(self.cell) else {}
         x = ops.concatenate([now["x"], state.read], axis=-1)  # (B, D + R W)
         h, cell = self.cell(x, state.cell, **options)
         cell = as_before(cell, state.cell)
@@ -354,3 +354,34 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
             ops.cast(ops.reshape(x, (-1, n)), self.compute_dtype)
             for x, n in zip(flat, widths, strict=True)
         ]
+
+
+@export
+class WithInputs(Configured, keras.layers.Layer):
+    """A cell whose output is followed by its inputs.
+
+    As a controller, it gives the interface and the answers a linear path from the
+    inputs and the last read vectors, besides the cell.
+
+    Args:
+        cell: a Keras cell.
+        width: the width of the inputs.
+    """
+
+    def __init__(self, cell: Any, width: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.cell, self.width = cell, width
+        self.state_size = cell.state_size
+        self.output_size = cell.units + width
+
+    def build(self, input_shape: Any) -> None:
+        if not self.cell.built:
+            self.cell.build(input_shape)
+        self.built = True
+
+    def call(self, inputs: Any, states: Any) -> Any:
+        output, states = self.cell(inputs, states)
+        return ops.concatenate([output, inputs], axis=-1), states
+
+    def get_initial_state(self, batch_size: Any = None) -> Any:
+        return self.cell.get_initial_state(batch_size=batch_size)

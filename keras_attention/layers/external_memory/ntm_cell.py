@@ -17,7 +17,6 @@ from keras_attention.layers.base.cells import initial_state
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.external_memory.memory_cell import MemoryCell, Trace
 from keras_attention.ops.memory import addressing
-from keras_attention.ops.sequence import loop
 
 Tensor = Any
 
@@ -112,16 +111,8 @@ class NTMCell(MemoryCell):
         clip: float | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            cell,
-            memory_slots,
-            word_width,
-            read_heads,
-            write_heads,
-            output_units,
-            clip,
-            **kwargs,
-        )
+        sizes = memory_slots, word_width, read_heads, write_heads
+        super().__init__(cell, *sizes, output_units, clip, **kwargs)
         self.shifts = positive("shifts", shifts)
         if 2 * shifts + 1 > memory_slots:
             raise ValueError(
@@ -139,11 +130,8 @@ class NTMCell(MemoryCell):
 
     def state_specs(self) -> list[tuple[tuple[int, ...], str]]:
         slots = self.memory_slots
-        shapes = [
-            (slots, self.word_width),
-            (self.write_heads, slots),
-            (self.read_heads, slots),
-        ]
+        shapes = [(n, slots) for n in (self.write_heads, self.read_heads)]
+        shapes = [(slots, self.word_width), *shapes]
         return super().state_specs() + [(s, self.memory_dtype) for s in shapes]
 
     def start(self, batch: Any) -> NTMState:
@@ -198,6 +186,3 @@ class NTMCell(MemoryCell):
             read_weights=weights,
         )
         return new, Trace(memory, write_weights=written, read_weights=weights)
-
-    def untouched(self, new: NTMState, old: NTMState, mask: Tensor) -> NTMState:
-        return loop.choose(mask, new, old)

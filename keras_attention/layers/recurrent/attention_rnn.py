@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from keras_attention import kernels
 from keras_attention.layers.base.adapter import as_attention
 from keras_attention.layers.base.arguments import check_shape, one_of, positive
 from keras_attention.layers.base.cells import (
+    as_before,
     as_cell,
     check_states,
     initial_state,
     last,
-    output_of,
-    packed,
+    replace_state,
     sequence_dropout,
     state_widths,
-    step_cell,
     time_swapped,
     width_of,
 )
@@ -33,7 +33,6 @@ from keras_attention.numerics import masks
 from keras_attention.ops.sequence import loop
 
 Tensor = Any
-ORDERS = ("before", "after")
 
 
 class State(NamedTuple):
@@ -153,7 +152,10 @@ class AttentionRNN(Configured, keras.layers.Layer):
         super().__init__(**kwargs)
         self.supports_masking = True
         self.cell = as_cell(cell)
-        self.order = one_of("order", order, ORDERS)
+        # The position of the query, the first state of the (last) cell, among all.
+        widths = state_widths(self.cell), state_widths(self.cell, whole=True)
+        self.query_index = len(widths[1]) - len(widths[0])
+        self.order = one_of("order", order, ("before", "after"))
         if input_feeding and order == "before":
             raise ValueError(
                 "`input_feeding` needs order='after': with order='before', the cell "
@@ -178,7 +180,7 @@ class AttentionRNN(Configured, keras.layers.Layer):
     def build(
         self, inputs_shape: Any, memory_shape: Any, key_shape: Any = None
     ) -> None:
-        batch = inputs_shape[0]
+        batch, width = inputs_shape[0], inputs_shape[-1]
         query = keras.KerasTensor((batch, 1, state_widths(self.cell)[0]))
         memories = self._split_memory(_symbolic(memory_shape), _symbolic(key_shape))
         # Keras tracks and saves `attentions`, but not `protocol`.
@@ -190,10 +192,8 @@ class AttentionRNN(Configured, keras.layers.Layer):
             attention.check_widths(query, value, key)
             if not attention.built:
                 attention.build(query.shape, value.shape, key.shape)
-            width = attention.output_width(query.shape[-1], value.shape[-1])
-            self.context_width += width
-        units = width_of(self.cell)
-        width = inputs_shape[-1]
+            widths = query.shape[-1], value.shape[-1]
+            self.context_width += attention.output_width(*widths)
         if self.order == "before":
             width += self.context_width
         elif self.input_feeding:
@@ -203,7 +203,7 @@ class AttentionRNN(Configured, keras.layers.Layer):
             self.cell.build((batch, width))
             self.cell.built = True
         if self.combine is not None:
-            self.combine.build((batch, None, self.context_width + units))
+            self.combine.build((batch, None, self.context_width + width_of(self.cell)))
         self.built = True
 
     def call(
@@ -223,52 +223,41 @@ class AttentionRNN(Configured, keras.layers.Layer):
         if len(inputs.shape) != 3 or inputs.shape[0] != prepared[0].value.shape[0]:
             first = memory[0] if isinstance(memory, (list, tuple)) else memory
             check_inputs(inputs, first)
-        state = self.start(prepared, ops.shape(inputs)[0], initial_state)
+        shape = ops.shape(inputs)[:2]  # (B, T)
+        state = self.start(prepared, shape[0], initial_state)
         recording = is_recording()
         return_weights = return_attention_scores or recording is not None
-        shape = ops.shape(inputs)[:2]
         random = self.sample(prepared, shape, training)
         # The loop need not attend if no cell step needs the context.
         stateless = all(isinstance(s, tuple) and not s for s in state.attention)
         at_once = self.order == "after" and not self.input_feeding and stateless
-        sequence: dict[str, Any] = {"inputs": ops.swapaxes(inputs, 0, 1)}  # (T, B, D)
+        sequence: dict[str, Any] = {"inputs": inputs}
         if inputs_mask is not None:
-            steps = ops.broadcast_to(inputs_mask, shape)
-            sequence["mask"] = ops.swapaxes(steps, 0, 1)
+            sequence["mask"] = ops.broadcast_to(inputs_mask, shape)
         if random is not None and not at_once:
-            sequence["random"] = time_swapped(random)
-
-        def step(state: State, now: dict[str, Any]) -> tuple[State, Any]:
-            new: State
-            outputs: Any
-            x = now["inputs"]
-            if at_once:
-                output, cell = step_cell(self.cell, [x], state.cell, training)
-                new, outputs = state._replace(cell=cell), (output, output_of(cell))
-            else:
-                samples = now.get("random")
-                new, outputs = self.step(
-                    x, state, prepared, samples, training, return_weights
-                )
-            if inputs_mask is not None:
-                new = loop.choose(now["mask"], new, state)
-            return new, outputs
-
+            sequence["random"] = random
+        in_loop = None if at_once else prepared
         with sequence_dropout(self.cell, self.input_width, state.cell):
-            state, outputs = loop.scan(step, state, sequence)
-        output, context = (ops.swapaxes(x, 0, 1) for x in outputs[:2])  # (B, T, ·)
-        if at_once:  # `context` still contains the queries
-            context, weights, _ = attend_each(
-                self.protocol.attentions,
-                context,
-                state.attention,
-                prepared,
-                random,
-                return_weights,
-                self.compute_dtype,
+            state, outputs = loop.scan(
+                lambda state, now: self.step(
+                    now["inputs"],
+                    state,
+                    in_loop,
+                    now.get("random"),
+                    training,
+                    return_weights,
+                    now.get("mask"),
+                ),
+                state,
+                time_swapped(sequence),
             )
-        else:  # (T, B, S) to (B, T, S), (T, B, H, S) to (B, H, T, S)
-            weights = tuple([ops.moveaxis(x, 0, -2) for x in outputs.weights])
+        output, context = (ops.swapaxes(x, 0, 1) for x in outputs[:2])  # (B, T, ·)
+        # (T, B, S) to (B, T, S), (T, B, H, S) to (B, H, T, S)
+        weights = tuple([ops.moveaxis(alpha, 0, -2) for alpha in outputs.weights])
+        if at_once:  # `context` still contains the queries
+            context, weights, _ = self._attend(
+                context, state.attention, prepared, random, return_weights
+            )
         output = self.read_out(StepOutput(output, context, weights))  # (B, T, ·)
         if inputs_mask is not None:
             output, weights = hide_steps(inputs_mask, output, weights)
@@ -307,18 +296,15 @@ class AttentionRNN(Configured, keras.layers.Layer):
         count = len(self.attentions)
         arguments = {"memory": memory, "key": memory if key is None else key}
         arguments["memory_mask"] = mask
-        lists = []
         for name, argument in arguments.items():
             if not isinstance(argument, (list, tuple)):
-                lists.append([argument] * count)
-            elif len(argument) == count:
-                lists.append(list(argument))
-            else:
+                arguments[name] = [argument] * count
+            elif len(argument) != count:
                 raise ValueError(
                     f"`{name}` must be one tensor, or a list of one for each "
                     f"attention: there are {count}. Received: {len(argument)}"
                 )
-        memories = list(zip(*lists))
+        memories = list(zip(*arguments.values()))
         for value, key, mask in memories:
             if len(value.shape) != 3 or 0 in value.shape[1:2] or value is not key:
                 check_memory(value, key)
@@ -345,7 +331,11 @@ class AttentionRNN(Configured, keras.layers.Layer):
         ]
         cell = initial_state(self.cell, batch, self.compute_dtype)
         state = State(cell, feedback, tuple(attention))
-        return state if initial is None else replace_state(self.cell, state, initial)
+        if initial is None:
+            return state
+        shapes = [tuple(x.shape) for x in keras.tree.flatten(tuple(state))]
+        count = len(keras.tree.flatten(cell))
+        return replace_state(state, check_states(initial, shapes, count, "cell"))
 
     def sample(
         self, prepared: tuple, shape: tuple[Any, Any], training: bool | None
@@ -373,10 +363,11 @@ class AttentionRNN(Configured, keras.layers.Layer):
         self,
         inputs: Tensor,
         state: State,
-        prepared: tuple,
+        prepared: Any,
         random: tuple | None = None,
         training: bool | None = None,
         return_weights: bool = True,
+        mask: Tensor | None = None,
     ) -> tuple[State, StepOutput]:
         """Computes one step.
 
@@ -386,33 +377,83 @@ class AttentionRNN(Configured, keras.layers.Layer):
         Args:
             inputs: xₜ, (B, D).
             state: the state of the previous step.
-            prepared: the result of `prepare`.
+            prepared: the result of `prepare`. With None, the step does not attend, and
+                returns the query in place of the context.
             random: the result of `sample` for this step.
             training: the training mode of the cell.
             return_weights: whether to return the weights.
+            mask: booleans (B,). The state of examples with False does not change.
 
         Returns:
             The state, and the argument of `read_out`.
         """
-        attentions = self.protocol.attentions
-        memory = state.attention, prepared, random, return_weights, self.compute_dtype
+        cell, feedback, attention = state
+        weights: tuple = ()
+        read = [inputs]
         if self.order == "before":
-            query = output_of(state.cell)  # (B, U)
-            context, weights, new = attend_each(attentions, query, *memory)
-            output, cell = step_cell(self.cell, [inputs, context], state.cell, training)
-        else:
-            read = [inputs, state.feedback] if self.input_feeding else [inputs]
-            output, cell = step_cell(self.cell, read, state.cell, training)
-            query = output_of(cell)
-            context, weights, new = attend_each(attentions, query, *memory)
-        feedback: Any = ()
+            query = keras.tree.flatten(cell)[self.query_index]  # (B, U)
+            context, weights, attention = self._attend(
+                query, attention, prepared, random, return_weights
+            )
+            read.append(context)
+        elif self.input_feeding:
+            read.append(feedback)
+        x = inputs if len(read) == 1 else ops.concatenate(read, axis=-1)
+        options = {"training": training} if kernels.takes_training(self.cell) else {}
+        output, new = self.cell(x, cell, **options)
+        cell = as_before(new, cell)
+        if self.order == "after":
+            context = keras.tree.flatten(cell)[self.query_index]
+            if prepared is not None:
+                context, weights, attention = self._attend(
+                    context, attention, prepared, random, return_weights
+                )
         if self.input_feeding:
             feedback = context
             if self.combine is not None:
                 output = self.combine(ops.concatenate([context, output], -1))
                 # On torch and JAX, Keras' products of float64 are in float32.
                 feedback = output = ops.cast(output, self.compute_dtype)
-        return State(cell, feedback, new), StepOutput(output, context, weights)
+        new_state = State(cell, feedback, attention)
+        if mask is not None:
+            new_state = loop.choose(mask, new_state, state)
+        return new_state, StepOutput(output, context, weights)
+
+    def _attend(
+        self,
+        query: Tensor,
+        states: tuple,
+        prepared: tuple,
+        random: tuple | None,
+        return_weights: bool,
+    ) -> tuple[Tensor, tuple, tuple]:
+        """Calls each attention layer with queries (B, U) or (B, T, U).
+
+        Returns c of all layers, the α of each, or `()`, and their states.
+        """
+        is_step = len(query.shape) == 2
+        if is_step:
+            query = ops.expand_dims(query, 1)  # (B, 1, U)
+            random = keras.tree.map_structure(lambda x: x[:, None], random or ())
+        contexts, weights, new = [], [], []
+        for n, attention in enumerate(self.protocol.attentions):
+            mask = prepared[n].mask
+            context, alpha, state = attention.attend_from_state(
+                ops.cast(query, attention.compute_dtype),
+                prepared[n],
+                None if mask is None else ops.expand_dims(mask, 1),  # (B, 1, S)
+                states[n],
+                random[n] if random and keras.tree.flatten(random[n]) else None,
+                return_weights,
+            )
+            contexts.append(ops.cast(context, self.compute_dtype))
+            new.append(state)
+            if return_weights:
+                alpha = ops.squeeze(alpha, -2) if is_step else alpha
+                weights.append(ops.cast(alpha, self.compute_dtype))
+        context = contexts[0] if len(contexts) == 1 else ops.concatenate(contexts, -1)
+        context = ops.squeeze(context, 1) if is_step else context
+        return context, tuple(weights), tuple(new)
 
     def read_out(self, step: StepOutput) -> Tensor:
         """Returns [s; c] (..., U + V) or h̃ (..., A) from the result of `step`."""
@@ -489,23 +530,6 @@ def attention_list(attention: Any) -> list[Any]:
     return layers
 
 
-def replace_state(cell: Any, state: State, initial: Any) -> State:
-    """Returns `state` with the tensors of `initial`, a cell's state or a whole one."""
-    flat = keras.tree.flatten(initial)
-    count, whole = len(keras.tree.flatten(state.cell)), tuple(state)
-    if len(flat) not in (count, len(keras.tree.flatten(whole))):
-        raise ValueError(
-            f"`initial_state` must hold the {count} state(s) of the cell, of widths "
-            f"{state_widths(cell, True)}, or the {len(keras.tree.flatten(whole))} "
-            "tensors that `return_state` returns. Received: "
-            f"{len(flat)} tensor(s) of shapes {[tuple(x.shape) for x in flat]}"
-        )
-    old = state.cell if len(flat) == count else whole
-    check_states(flat, [tuple(x.shape) for x in keras.tree.flatten(old)])
-    new = packed(old, flat)
-    return State(*new) if old is whole else state._replace(cell=new)
-
-
 def _symbolic(shape: Any) -> Any:
     """Returns symbolic tensors for a shape, a list of shapes or None."""
     if shape is None:
@@ -513,37 +537,6 @@ def _symbolic(shape: Any) -> Any:
     if isinstance(shape[0], (list, tuple)):
         return [keras.KerasTensor(tuple(s)) for s in shape]
     return keras.KerasTensor(tuple(shape))
-
-
-def attend_each(
-    attentions: list,
-    query: Tensor,
-    states: Any,
-    prepared: tuple,
-    random: Any,
-    return_weights: bool,
-    dtype: str,
-) -> tuple[Tensor, tuple, tuple]:
-    """Calls each attention layer with queries (B, U) or (B, T, U).
-
-    Returns c of all layers, the α of each, in this dtype, or `()`, and their states.
-    """
-    contexts, weights, new = [], [], []
-    for n, attention in enumerate(attentions):
-        samples = random[n] if random else ()
-        if isinstance(samples, tuple) and not samples:
-            samples = None
-        if return_weights or samples is not None:
-            context, alpha, state = attention.attend(
-                query, prepared[n], states[n], samples
-            )
-            weights.append(ops.cast(alpha, dtype))
-        else:
-            context, state = attention.context(query, prepared[n], states[n])
-        contexts.append(ops.cast(context, dtype))
-        new.append(state)
-    context = contexts[0] if len(contexts) == 1 else ops.concatenate(contexts, -1)
-    return context, tuple(weights) if return_weights else (), tuple(new)
 
 
 def check_inputs(inputs: Tensor, memory: Tensor) -> None:

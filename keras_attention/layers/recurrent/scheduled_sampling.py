@@ -22,7 +22,6 @@ from keras_attention.numerics import normalizers
 from keras_attention.ops.sequence import decoding, loop
 
 Tensor = Any
-CHOICES = ("sample", "argmax")
 
 
 @export
@@ -119,7 +118,7 @@ class ScheduledSampling(Configured, keras.layers.Layer):
         self.embedding = embedding
         self.logits = logits
         self.sampling_probability = sampling_probability
-        self.choice = one_of("choice", choice, CHOICES)
+        self.choice = one_of("choice", choice, ("sample", "argmax"))
         self.dropout = fraction("dropout", dropout)
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)

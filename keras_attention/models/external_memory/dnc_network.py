@@ -118,10 +118,6 @@ class DNCNetwork(AnswersQuestions, ConfiguredModel):
             dtype=dtype,
             name="dnc",
         )
-        if vocabulary_size is None:
-            inputs = keras.Input((None, input_dim), name="inputs")  # (B, T, D)
-        else:
-            inputs = keras.Input((None,), dtype="int32", name="inputs")  # (B, T)
         answer_mask = keras.Input((None,), dtype="bool", name="answer_mask")  # (B, T)
         embedding = None
         if embedding_dim is not None:
@@ -133,9 +129,12 @@ class DNCNetwork(AnswersQuestions, ConfiguredModel):
                 dtype=dtype,
                 name="embedding",
             )
-        features, mask = _features(
-            inputs, answer_mask, vocabulary_size, embedding, memory
-        )
+        if vocabulary_size is None:
+            inputs = keras.Input((None, input_dim), name="inputs")  # (B, T, D)
+            features, mask = _until_last_answer(inputs, answer_mask), None
+        else:
+            inputs = keras.Input((None,), dtype="int32", name="inputs")  # (B, T)
+            features, mask = _embedded(inputs, vocabulary_size, embedding, memory)
         output = memory(features, mask=mask)  # (B, T, ·)
         dense = keras.layers.Dense(output_units, dtype=dtype, name="logits")
         answers = AskedSteps(dtype=dtype, name="answers")
@@ -179,13 +178,12 @@ class DNCNetwork(AnswersQuestions, ConfiguredModel):
             `keras_attention.visualization.plot_memory`.
         """
         sequence = inputs["inputs"] if isinstance(inputs, dict) else inputs
-        if self.vocabulary_size is not None:
-            check_ids("inputs", np.asarray(sequence), self.vocabulary_size)
-        kind = "float32" if self.vocabulary_size is None else "int32"
-        sequence = ops.convert_to_tensor(sequence, kind)
-        features, mask = _features(
-            sequence, None, self.vocabulary_size, self._embedding, self._memory
-        )
+        if self.vocabulary_size is None:
+            return self._memory.trace(ops.convert_to_tensor(sequence, "float32"))
+        check_ids("inputs", np.asarray(sequence), self.vocabulary_size)
+        sequence = ops.convert_to_tensor(sequence, "int32")
+        parts = self._embedding, self._memory
+        features, mask = _embedded(sequence, self.vocabulary_size, *parts)
         return self._memory.trace(features, mask=mask)
 
     def resized(self, memory_slots: int, scale_epsilon: bool = False) -> DNCNetwork:
@@ -306,27 +304,22 @@ def _check_inputs(
     check_sizes(**{name: size for name, size in sizes.items() if size is not None})
 
 
-def _features(
-    inputs: Tensor,
-    answer_mask: Tensor | None,
-    vocabulary_size: int | None,
-    embedding: Any,
-    memory: Any,
-) -> tuple[Tensor, Tensor | None]:
-    """Returns the vectors (B, T, ·) that the memory reads, and their mask or None.
+def _until_last_answer(inputs: Tensor, answer_mask: Tensor) -> Tensor:
+    """Sets vectors after the last answer step to 0.
 
-    Vectors after the last answer step become 0: a NaN there would reach the gradients.
+    A NaN there would reach the gradients.
     """
-    if vocabulary_size is None:
-        if answer_mask is None:
-            return inputs, None
-        answers = ops.cast(answer_mask, "int32")
-        before = ops.cumsum(answers, axis=1) - answers  # (B, T), earlier answers
-        needed = before < ops.sum(answers, axis=1, keepdims=True)
-        return ops.where(
-            ops.expand_dims(needed, 2), inputs, ops.zeros_like(inputs)
-        ), None
-    mask = ops.not_equal(inputs, 0)  # (B, T)
+    answers = ops.cast(answer_mask, "int32")
+    before = ops.cumsum(answers, axis=1) - answers  # (B, T), earlier answers
+    needed = before < ops.sum(answers, axis=1, keepdims=True)
+    return ops.where(ops.expand_dims(needed, 2), inputs, ops.zeros_like(inputs))
+
+
+def _embedded(
+    tokens: Tensor, vocabulary_size: int, embedding: Any, memory: Any
+) -> tuple[Tensor, Tensor]:
+    """Returns the vectors (B, T, ·) that the memory reads, and their mask (B, T)."""
+    mask = ops.not_equal(tokens, 0)
     if embedding is not None:
-        return embedding(inputs), mask
-    return ops.one_hot(inputs, vocabulary_size, dtype=memory.compute_dtype), mask
+        return embedding(tokens), mask
+    return ops.one_hot(tokens, vocabulary_size, dtype=memory.compute_dtype), mask

@@ -6,6 +6,7 @@ units of a cell, V target vocabulary.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import keras
@@ -138,13 +139,16 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
         source = keras.Input((None,), dtype="int32", name="source")  # (B, S)
         target = keras.Input((None,), dtype="int32", name="target")  # (B, T)
         parts = _Parts()
-        parts.source_embedding, target_embedding = (
-            word_embedding(size, embedding_dim, name, dtype)
-            for size, name in (
-                (source_vocabulary_size, "source_embedding"),
-                (target_vocabulary_size, "target_embedding"),
-            )
+        parts.source_embedding = word_embedding(
+            source_vocabulary_size, embedding_dim, "source_embedding", dtype
         )
+        target_embedding = word_embedding(
+            target_vocabulary_size, embedding_dim, "target_embedding", dtype
+        )
+
+        def dense(width: int, activation: Any, name: str) -> Any:
+            return keras.layers.Dense(width, activation, dtype=dtype, name=name)
+
         loop = LOOPS[cell](
             units, return_sequences=True, return_state=True, dtype=dtype, name="loop"
         )
@@ -153,12 +157,9 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
             parts.encoder = keras.layers.Bidirectional(
                 loop, dtype=dtype, name="encoder"
             )
-        parts.bridge = [
-            keras.layers.Dense(
-                units, "tanh" if n == 0 else None, dtype=dtype, name=name
-            )
-            for n, name in enumerate(("bridge", "bridge_cell")[: 1 + (cell == "lstm")])
-        ]
+        parts.bridge = [dense(units, "tanh", "bridge")]
+        if cell == "lstm":
+            parts.bridge.append(dense(units, None, "bridge_cell"))
         attends = attention is not None
         if attends:
             known = ("bahdanau", "luong", None)
@@ -166,15 +167,14 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
         else:
             rnn = LOOPS[cell](units, return_sequences=True, dtype=dtype, name="decoder")
         parts.decoder = TokenDecoder(target_embedding, rnn, attends)
-        parts.logits = keras.layers.Dense(
-            target_vocabulary_size, dtype=dtype, name="logits"
-        )
+        parts.logits = dense(target_vocabulary_size, None, "logits")
         parts.dropout = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")
 
         memory, state, is_valid = parts.encode(source)
+        options = {"initial_state": state, "memory_mask": is_valid}
         if sampling_probability:
             scheduled = ScheduledSampling(
-                parts.decoder.rnn,
+                rnn,
                 target_embedding,
                 parts.logits,
                 sampling_probability,
@@ -182,10 +182,14 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
                 dtype=dtype,
                 name="scheduled_sampling",
             )
-            options = {"initial_state": state, "memory_mask": is_valid}
             logits = scheduled(target, memory, **options)
         else:
-            logits = parts.forced(target, memory, state, is_valid)  # (B, T, V)
+            words = parts.dropout(target_embedding(target))  # (B, T, D)
+            if attends:
+                outputs = rnn(words, memory, **options)
+            else:
+                outputs = rnn(words, initial_state=state)
+            logits = parts.logits(parts.dropout(outputs))  # (B, T, V)
 
         super().__init__({"source": source, "target": target}, logits, locals())
         self._parts = parts
@@ -214,15 +218,8 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
         return self._parts.logits(hidden), hidden, cache
 
 
-class _Parts:
+class _Parts(SimpleNamespace):
     """The layers of a `Seq2Seq`, shared by its graph and its generation."""
-
-    source_embedding: Any
-    encoder: Any
-    bridge: list
-    decoder: TokenDecoder
-    logits: Any
-    dropout: Any
 
     def encode(self, source: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
         """Returns h (B, S, ·), the decoder's first state, and the mask (B, S)."""
@@ -235,16 +232,3 @@ class _Parts:
             both = ops.concatenate(both, axis=-1) if len(both) > 1 else both[0]
             bridged.append(dense(both))  # (B, U)
         return memory, bridged, is_valid
-
-    def forced(
-        self, target: Tensor, memory: Tensor, state: list[Tensor], mask: Tensor
-    ) -> Tensor:
-        """Returns the logits (B, T, V) with teacher forcing."""
-        decoder = self.decoder
-        words = self.dropout(decoder.embedding(target))  # (B, T, D)
-        if decoder.attends:
-            options = {"initial_state": state, "memory_mask": mask}
-            outputs = decoder.rnn(words, memory, **options)
-        else:
-            outputs = decoder.rnn(words, initial_state=state)
-        return self.logits(self.dropout(outputs))

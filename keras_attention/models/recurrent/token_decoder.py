@@ -11,8 +11,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.layers.attention.bahdanau_attention import BahdanauAttention
-from keras_attention.layers.attention.luong_attention import LuongAttention
+from keras_attention.layers.attention import BahdanauAttention, LuongAttention
 from keras_attention.layers.base.adapter import as_attention, check_learns_by_output
 from keras_attention.layers.base.cells import call_cell
 from keras_attention.layers.recurrent.attention_rnn import AttentionRNN

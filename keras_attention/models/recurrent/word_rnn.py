@@ -5,6 +5,7 @@ Shapes: B batch, T tokens, D width of an embedding, U units, V vocabulary.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import keras
@@ -180,13 +181,8 @@ class WordRNN(Completes, ContinuesPrompts, ConfiguredModel):
         return parts.logits(x), x, states
 
 
-class _Parts:
+class _Parts(SimpleNamespace):
     """The layers of a `WordRNN`, shared by its graph and its generation."""
-
-    embedding: Any
-    loops: list[Any]
-    dropouts: list[Any]
-    dense: Any
 
     def read(self, tokens: Tensor, mask: Tensor) -> tuple[Tensor, list[Any]]:
         """Returns the last layer's states (B, T, U) and each layer's final states."""

@@ -423,6 +423,14 @@ def test_an_initial_state_of_other_sizes(kind):
     layer(x, initial_state=whole)
 
 
+@needs_training
+def test_a_controller_keeps_no_dropout_mask_of_another_batch():
+    # Keras' simple cell samples its masks at inference, too, and stores them.
+    layer = DNC(DNCCell(keras.layers.SimpleRNNCell(U, dropout=0.5), M, W))
+    layer(data(3)[0])
+    assert layer(data(2)[0], training=True).shape[0] == 2
+
+
 def test_dropout_of_a_stack_within_a_stack_is_seen():
     inner = keras.layers.StackedRNNCells([keras.layers.LSTMCell(U, dropout=0.5)])
     cell = DNCCell(keras.layers.StackedRNNCells([inner, lstm()]), M, W, R)
