@@ -22,7 +22,7 @@ from tensorflow.python.ops import control_flow_util
 
 from keras_attention.kernels.additive import reference as plain
 from keras_attention.kernels.additive.reference import exponential
-from keras_attention.kernels.attention.loops_tensorflow import loop, recomputed
+from keras_attention.kernels.attention.tensorflow import loop, recomputed
 from keras_attention.kernels.keras import is_exporting
 
 Tensor = Any

@@ -7,7 +7,6 @@ from calling import BACKEND, few_compiled
 from gradients import gradient, second, tensor, to_numpy
 from keras import ops
 
-from keras_attention.kernels.attention import bands
 from keras_attention.kernels.attention import tiles as tiled
 from keras_attention.layers import MultiHeadAttention
 from keras_attention.ops import dot_product_attention
@@ -33,23 +32,23 @@ def small_blocks(monkeypatch):
     for name, size in {"LEAST": 1, "EAGER": 1}.items():
         monkeypatch.setattr(tiled, name, size)
     for name in ("BLOCK", "LARGE"):
-        monkeypatch.setattr(bands, name, 3)
+        monkeypatch.setattr(tiled, name, 3)
     if BACKEND == "jax":
-        from keras_attention.kernels.attention import bands_jax
+        from keras_attention.kernels.attention import jax as attention_jax
 
-        monkeypatch.setattr(bands_jax, "SPAN", 2)
+        monkeypatch.setattr(attention_jax, "SPAN", 2)
 
 
 @pytest.fixture
 def planned(monkeypatch):
     """The bands that kernels plan; None for calls without a band."""
-    found, plan = [], bands.plan
+    found, plan = [], tiled.plan
 
     def record(*arguments):
         found.append(plan(*arguments))
         return found[-1]
 
-    monkeypatch.setattr(bands, "plan", record)
+    monkeypatch.setattr(tiled, "plan", record)
     return found
 
 
