@@ -24,8 +24,7 @@ import keras
 from keras_attention.kernels.keras import is_exporting
 from keras_attention.kernels.memory_step import reference
 from keras_attention.kernels.memory_step.gradient import step_gradient
-from keras_attention.kernels.memory_step.interface import MemoryOptions
-from keras_attention.kernels.memory_step.reference import MemoryState
+from keras_attention.kernels.memory_step.reference import MemoryOptions, MemoryState
 from keras_attention.kernels.partitioning.jax import has_devices, partitioned
 
 Tensor = Any

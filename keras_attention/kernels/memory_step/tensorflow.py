@@ -14,8 +14,7 @@ import tensorflow as tf
 
 from keras_attention.kernels.memory_step import reference
 from keras_attention.kernels.memory_step.gradient import step_gradient
-from keras_attention.kernels.memory_step.interface import MemoryOptions
-from keras_attention.kernels.memory_step.reference import MemoryState
+from keras_attention.kernels.memory_step.reference import MemoryOptions, MemoryState
 
 Tensor = Any
 

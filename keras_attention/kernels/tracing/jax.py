@@ -11,11 +11,11 @@ import jax
 import keras
 import numpy as np
 
-from keras_attention.kernels.tracing.dtypes import dtypes
+from keras_attention.kernels.tracing.reference import COMPLEX, ERRORS, INTEGERS
+
+__all__ = ["COMPLEX", "ERRORS", "INTEGERS", "changes", "is_readable", "is_traced"]
 
 Tensor = Any
-COMPLEX, INTEGERS = dtypes()
-ERRORS: tuple[type[Exception], ...] = ()
 
 
 def is_traced(tensor: Tensor) -> bool:

@@ -113,7 +113,7 @@ def export_completer(
     check_exporting("export_completer", vocabulary=vocabulary)
     _check_size(model, vocabulary)
     tf = require("tensorflow")
-    from keras_attention.kernels.saved_model.checks import checked
+    from keras_attention.kernels.saved_model.tensorflow import checked
 
     continuation = model._continuation
     chosen = known(in_graph(samplers.one_sequence(sampler)), vocabulary)

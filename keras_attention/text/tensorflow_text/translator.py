@@ -143,7 +143,7 @@ def export_translator(
     _check_sizes(model, source_vocabulary, target_vocabulary)
     positive("max_length", max_length)
     tf = require("tensorflow")
-    from keras_attention.kernels.saved_model.checks import checked
+    from keras_attention.kernels.saved_model.tensorflow import checked
 
     pieces = tf_tokenizer(source_vocabulary, "source")
     words = tf_tokenizer(target_vocabulary, "target")

@@ -32,8 +32,7 @@ from keras_attention.kernels.attention import jax as attention_jax
 from keras_attention.kernels.attention import tiles
 from keras_attention.kernels.memory_step import jax as memory_jax
 from keras_attention.kernels.memory_step import reference
-from keras_attention.kernels.memory_step.interface import interface_widths
-from keras_attention.kernels.memory_step.reference import MemoryState
+from keras_attention.kernels.memory_step.reference import MemoryState, interface_widths
 from keras_attention.kernels.sparse_links import jax as links_jax
 
 KEPT = (
