@@ -49,8 +49,8 @@ def dot_product_attention(
             *([] if bias is None else [segment.pairs(bias)]),
         ]
         first = segment.queries.start if is_causal else None
-        options = _SegmentOptions(segment.pairs(mask), first, segment.tiles)
-        outputs.append(_segment(options, *tensors))
+        out = _segment(segment.pairs(mask), first, segment.tiles, *tensors)
+        outputs.append(out)
     return tf.concat(outputs, 1) if len(outputs) > 1 else outputs[0]
 
 
@@ -142,14 +142,6 @@ def recomputed_tiles(
     return recomputed(output, gradients, plain, *tensors)
 
 
-class _SegmentOptions(NamedTuple):
-    """The static description of a segment."""
-
-    mask: Tensor | None
-    start: int | None  # the first query if causal, else None
-    tiles: int  # N
-
-
 class _Tiles(NamedTuple):
     """The tensors of a segment, split into tiles.
 
@@ -165,29 +157,28 @@ class _Tiles(NamedTuple):
     sizes: tuple[Any, int, int, int]  # B, G, H/G, N
 
 
-class _Slope(NamedTuple):
-    """The gradient of the output of a segment, split into tiles."""
+def _segment(
+    mask: Tensor | None, start: int | None, count: int, *tensors: Tensor
+) -> Tensor:
+    """Computes the output (B, T, H, V) from query, key, value and an optional bias.
 
-    rows: Tensor  # (B H N, C, V)
-    means: Tensor | None  # the product with the output, (B H N, C, 1)
-
-
-def _segment(options: _SegmentOptions, *tensors: Tensor) -> Tensor:
-    """Computes the output (B, T, H, V) from query, key, value and an optional bias."""
+    `start` is the first query if the mask is causal, and `count` is N.
+    """
 
     def visible() -> Tensor | None:
-        if options.start is None:
-            return options.mask
-        t = options.start + tf.range(tensors[0].shape[1])
+        if start is None:
+            return mask
+        t = start + tf.range(tensors[0].shape[1])
         causal = t[:, None] >= tf.range(tensors[1].shape[1])
-        return masks.merge(options.mask, causal[None, None])
+        return masks.merge(mask, causal[None, None])
 
-    output, gradients = partial(_output, options), partial(_gradients, options)
+    cut = partial(_cut, mask, start, count)
+    output, gradients = partial(_output, cut), partial(_gradients, cut)
     return recomputed_tiles(output, gradients, visible, *tensors)
 
 
-def _output(options: _SegmentOptions, *tensors: Tensor) -> Tensor:
-    tiles = _cut(options, *tensors)
+def _output(cut: Callable[..., _Tiles], *tensors: Tensor) -> Tensor:
+    tiles = cut(*tensors)
     batch, groups, shared, count = tiles.sizes
     total = batch * groups * shared * count
 
@@ -204,25 +195,25 @@ def _output(options: _SegmentOptions, *tensors: Tensor) -> Tensor:
 
 
 def _gradients(
-    options: _SegmentOptions, out: Tensor, slope: Tensor, *tensors: Tensor
+    cut: Callable[..., _Tiles], out: Tensor, slope: Tensor, *tensors: Tensor
 ) -> list[Tensor]:
     """Recomputes each tile; returns the gradients with respect to `tensors`.
 
     The mean of the slopes of a query's weights is the product of the output and its
     slope. This saves a pass over each tile.
     """
-    tiles = _cut(options, *tensors)
-    means = None
-    if not is_half(out):  # half precision would round the output first
-        means = _rows(tf.reduce_sum(out * slope, -1, keepdims=True), options.tiles)
-    slope = _Slope(_rows(slope, options.tiles), means)
+    tiles = cut(*tensors)
     batch, groups, shared, count = tiles.sizes
+    means = None  # (B H N, C, 1)
+    if not is_half(out):  # half precision would round the output first
+        means = _rows(tf.reduce_sum(out * slope, -1, keepdims=True), count)
+    slopes = partial(_slopes, tiles, _rows(slope, count), means)
     query, key, value = tensors[:3]
 
     def group(j: Tensor, dq: Any, dk: Any, dv: Any) -> tuple[Any, ...]:
         def step(n: Tensor, dq: Any, keys: Tensor, values: Tensor) -> tuple[Any, ...]:
             i = j * shared * count + n
-            weights, part, d_out = _slopes(tiles, slope, i)
+            weights, part, d_out = slopes(i)
             weights, part = (tf.cast(x, query.dtype) for x in (weights, part))
             dq = dq.write(i, tf.matmul(part, tiles.key[j], transpose_b=True))
             keys += to_float32(tf.matmul(part, tiles.query[i], transpose_a=True))
@@ -246,11 +237,11 @@ def _gradients(
     for array, x in ((dk, key), (dv, value)):
         gradients = tf.reshape(array.stack(), (batch, groups, *x.shape[1::2]))
         of_keys.append(tf.cast(tf.transpose(gradients, (0, 2, 1, 3)), x.dtype))
-    of_bias = [_bias_gradient(tiles, slope, bias) for bias in tensors[3:]]
+    of_bias = [_bias_gradient(tiles, slopes, bias) for bias in tensors[3:]]
     return [_joined(dq.stack(), tiles, query), *of_keys, *of_bias]
 
 
-def _bias_gradient(tiles: _Tiles, slope: _Slope, bias: Tensor) -> Tensor:
+def _bias_gradient(tiles: _Tiles, slopes: Callable, bias: Tensor) -> Tensor:
     """Computes the gradient with respect to the bias in a loop that graphs can prune.
 
     The `inner` loop sums over the axes (b, h, n) along which the bias is broadcast.
@@ -266,7 +257,7 @@ def _bias_gradient(tiles: _Tiles, slope: _Slope, bias: Tensor) -> Tensor:
     def row(m: Tensor, out: Any) -> tuple[Tensor, Any]:
         def step(i: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
             b, h, n = (x + y for x, y in zip(_split(m, *outer), _split(i, *inner)))
-            part = to_float32(_slopes(tiles, slope, (b * heads + h) * count + n)[1])
+            part = to_float32(slopes((b * heads + h) * count + n)[1])
             part = part if bias.shape[2] != 1 else tf.reduce_sum(part, 0, True)
             part = part if bias.shape[3] != 1 else tf.reduce_sum(part, 1, True)
             return i + 1, total + tf.cast(part, "float32")
@@ -303,20 +294,24 @@ def _weights(tiles: _Tiles, i: Tensor) -> tuple[Tensor, Tensor | None]:
     return tf.nn.softmax(scores), alive
 
 
-def _slopes(tiles: _Tiles, slope: _Slope, i: Tensor) -> tuple[Tensor, ...]:
+def _slopes(
+    tiles: _Tiles, slope: Tensor, means: Tensor | None, i: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the weights and the score gradients of tile i, (C, S) in float32.
 
-    The third value is the gradient of the output, with 0 for queries without a key.
+    The third value is the gradient of the output, with 0 for queries without a key. The
+    gradients of all outputs are `slope`, (B H N, C, V), and `means` their products with
+    the outputs.
     """
     weights, alive = _weights(tiles, i)
     j = i // (tiles.sizes[2] * tiles.sizes[3])
-    d_out = slope.rows[i]
+    d_out = slope[i]
     d_out = d_out if alive is None else _zero_masked(alive, d_out)
     part = to_float32(tf.matmul(d_out, tiles.value[j], transpose_b=True))
-    if slope.means is None:
+    if means is None:
         mean = tf.reduce_sum(weights * part, -1, keepdims=True)
     else:
-        mean = slope.means[i]
+        mean = means[i]
         mean = mean if alive is None else _zero_masked(alive, mean)
     return weights, weights * (part - mean), d_out
 
@@ -326,27 +321,22 @@ def _zero_masked(alive: Tensor, x: Tensor) -> Tensor:
 
 
 def _cut(
-    options: _SegmentOptions,
+    mask: Tensor | None,
+    start: int | None,
+    count: int,
     query: Tensor,
     key: Tensor,
     value: Tensor,
     bias: Tensor | None = None,
 ) -> _Tiles:
     groups = key.shape[2]
-    added, seen = (
-        None if x is None else _repeated(x, options.tiles) for x in (bias, options.mask)
+    k = tf.reshape(tf.transpose(key, (0, 2, 3, 1)), (-1, key.shape[3], key.shape[1]))
+    v = tf.reshape(
+        tf.transpose(value, (0, 2, 1, 3)), (-1, value.shape[1], value.shape[3])
     )
-    return _Tiles(
-        _rows(query, options.tiles),
-        tf.reshape(tf.transpose(key, (0, 2, 3, 1)), (-1, key.shape[3], key.shape[1])),
-        tf.reshape(
-            tf.transpose(value, (0, 2, 1, 3)), (-1, value.shape[1], value.shape[3])
-        ),
-        added,
-        seen,
-        options.start,
-        (tf.shape(query)[0], groups, query.shape[2] // groups, options.tiles),
-    )
+    bias, mask = (None if x is None else _repeated(x, count) for x in (bias, mask))
+    sizes = tf.shape(query)[0], groups, query.shape[2] // groups, count
+    return _Tiles(_rows(query, count), k, v, bias, mask, start, sizes)
 
 
 def _rows(x: Tensor, tiles: int) -> Tensor:
