@@ -178,25 +178,27 @@ def _by_parts(
 ) -> Tensor:
     """Calls a kernel, on several devices with the samples and heads of each.
 
-    The kernel takes the scale, the hashable options, query, key, value and the tensors
-    of pairs, which broadcast to (B, H, T, S). The named axes `whole` are not split.
+    The kernel takes the scale, the hashable options, queries (B, T, G, H/G, E), key,
+    value and the tensors of pairs, which broadcast to (B, G, H/G, T, S). The named axes
+    `whole` are not split.
     """
     if not isinstance(scale, (int, float)):  # a tensor
         query, scale = query * scale, 1.0
     options = float(scale), *options
     mask = None if mask is None else jnp.asarray(mask)  # perhaps a variable
     pairs = mask, *pairs
-    if not has_devices():
-        return _compiled(kernel, options, query, key, value, *pairs)
     batch, queries, heads, width = query.shape
     groups = key.shape[2]
     q = query.reshape(batch, queries, groups, heads // groups, width)
     pairs = tuple(None if x is None else _in_groups(x, groups) for x in pairs)
-    axes: list[Axes | None] = [_named(QUERY, q, whole)]
-    axes += [_named(KEY, x, whole) for x in (key, value)]
-    axes += [None if x is None else _named(PAIRS, x, whole) for x in pairs]
-    part = _kernel_of_part(kernel, options, tuple(axes))
-    (out,) = part(q, key, value, *(x for x in pairs if x is not None))
+    if has_devices():
+        axes: list[Axes | None] = [_named(QUERY, q, whole)]
+        axes += [_named(KEY, x, whole) for x in (key, value)]
+        axes += [None if x is None else _named(PAIRS, x, whole) for x in pairs]
+        part = _kernel_of_part(kernel, options, tuple(axes))
+        (out,) = part(q, key, value, *(x for x in pairs if x is not None))
+    else:
+        out = _compiled(kernel, options, q, key, value, *pairs)
     return out.reshape(batch, queries, heads, -1)
 
 
@@ -218,20 +220,13 @@ def _kernel_of_part(
 ) -> Callable:
     """Returns the partitioned kernel for tensors with these named axes."""
 
-    def part(q: Tensor, key: Tensor, value: Tensor, *tensors: Tensor) -> tuple[Tensor]:
-        batch, queries, groups, heads, width = q.shape
-        left = iter(tensors)
-        pairs = [None if x is None else _without_groups(next(left)) for x in axes[3:]]
-        query = q.reshape(batch, queries, groups * heads, width)
-        out = kernel(*options, query, key, value, *pairs)
-        return (out.reshape(batch, queries, groups, heads, -1),)
+    def part(*tensors: Tensor) -> tuple[Tensor]:
+        present = iter(tensors)
+        return (
+            kernel(*options, *(None if x is None else next(present) for x in axes)),
+        )
 
     return partitioned(part, [x for x in axes if x is not None], [axes[0] or ()])
-
-
-def _without_groups(x: Tensor) -> Tensor:
-    """Reverses `in_groups`."""
-    return x.reshape(x.shape[0], -1, *x.shape[3:])
 
 
 def _attention_in_tiles(
@@ -247,16 +242,15 @@ def _attention_in_tiles(
 
     The last tensors are the mask, the bias and the words of `Dropout`.
     """
-    groups = key.shape[2]
     # With 4 leading axes, (B, G, H/G, N); axes of size 1 are broadcast.
-    q = _in_groups(jnp.swapaxes(query * scale, 1, 2), groups)
+    q = jnp.moveaxis(query * scale, 1, 3)  # (B, G, H/G, T, E)
     k = key.transpose(0, 2, 3, 1)[:, :, None, None]  # (B, G, 1, 1, E, S)
     v = jnp.swapaxes(value, 1, 2)[:, :, None, None]  # (B, G, 1, 1, S, V)
     outputs = []
     for segment in tiles.segments(query.shape[1], key.shape[1], is_causal):
         rows = _cut(q[:, :, :, segment.queries], segment.tiles)
         parts = [
-            None if x is None else _cut(_in_groups(x, groups), segment.tiles)
+            None if x is None else _cut(x, segment.tiles)
             for x in map(segment.pairs, pairs)
         ]
         size = rows.shape[4]
@@ -267,8 +261,7 @@ def _attention_in_tiles(
         joined = out.reshape(*out.shape[:3], segment.tiles * size, out.shape[-1])
         outputs.append(joined[:, :, :, : segment.queries.stop - segment.queries.start])
     out = jnp.concatenate(outputs, axis=3) if len(outputs) > 1 else outputs[0]
-    batch, _, _, queries, width = out.shape
-    return jnp.swapaxes(out.reshape(batch, -1, queries, width), 1, 2)  # (B, T, H, V)
+    return jnp.moveaxis(out, 3, 1)  # (B, T, G, H/G, V)
 
 
 def _in_groups(x: Tensor, groups: int) -> Tensor:
@@ -293,21 +286,20 @@ def _each(axes: int, tile: Callable, *tensors: Tensor | None) -> Tensor:
     """Maps `tile` sequentially over the first `axes` axes."""
     if not axes:
         return tile(*tensors)
-    length = max(x.shape[0] for x in tensors if x is not None)
-    turns = [x is not None and x.shape[0] == length > 1 for x in tensors]
-    same = [x if x is None or turn else x[0] for turn, x in zip(turns, tensors)]
+    length = max(len(x) for x in tensors if x is not None)
+    varying = [None if x is None or not len(x) == length > 1 else x for x in tensors]
+    fixed = [
+        x if x is None or y is not None else x[0] for x, y in zip(tensors, varying)
+    ]
 
-    def one(now: list[Tensor]) -> Tensor:
-        left = iter(now)
-        tensors = [next(left) if turn else x for turn, x in zip(turns, same)]
+    def turn(varying: list[Tensor | None]) -> Tensor:
+        tensors = [x if y is None else y for x, y in zip(fixed, varying)]
         return _each(axes - 1, tile, *tensors)
 
     # A checkpoint saves its arguments for each tile, but not the variables it closes
     # over. Inside a loop, XLA cannot merge a recomputed tile with the original one.
-    form = jax.checkpoint(one, prevent_cse=length == 1) if axes == 1 else one
-    if length == 1:
-        return form([])[None]
-    return lax.map(form, [x for turn, x in zip(turns, tensors) if turn])
+    form = jax.checkpoint(turn, prevent_cse=length == 1) if axes == 1 else turn
+    return form(varying)[None] if length == 1 else lax.map(form, varying)
 
 
 def _tile(
@@ -341,7 +333,7 @@ def _attention_in_blocks(
     value: Tensor,
     mask: Tensor | None,
 ) -> Tensor:
-    """Computes attention for a mask (B, 1, 1, S); all sizes must be static.
+    """Computes attention for a mask (B, 1, 1, 1, S); all sizes must be static.
 
     The blocks are grouped into spans of P queries, which are cut without a copy.
     """
@@ -349,16 +341,17 @@ def _attention_in_blocks(
     blocks = max(min(SPAN, band.blocks), band.before, 1)
     size = blocks * band.size  # P
     count = -(-band.blocks // blocks)
-    batch, _, heads, _ = query.shape
-    q = _fitted(query, count * size).reshape(batch * count, size, heads, -1)
+    batch, _, *heads = query.shape  # (B, T, G, H/G, E)
+    q = _fitted(query, count * size).reshape(batch * count, size, *heads)
     tensors = [jnp.tile(jnp.arange(count) * blocks, batch), q]
     tensors += [_spans(x, band, size, count) for x in (key, value)]
     if mask is not None:
-        seen = jnp.broadcast_to(mask[:, 0, 0, :, None, None], (batch, band.keys, 1, 1))
+        seen = mask[:, 0, 0, 0, :, None, None]
+        seen = jnp.broadcast_to(seen, (batch, band.keys, 1, 1))
         tensors.append(_spans(seen, band, size, count))
     span = jax.checkpoint(lambda x: _span(band, scale, *x), prevent_cse=False)
-    out = lax.map(span, tensors)  # (B ·, P, H, V)
-    return out.reshape(batch, count * size, heads, -1)[:, : band.queries]
+    out = lax.map(span, tensors)  # (B ·, P, G, H/G, V)
+    return out.reshape(batch, count * size, *out.shape[2:])[:, : band.queries]
 
 
 def _fitted(x: Tensor, length: int) -> Tensor:
@@ -395,14 +388,14 @@ def _span(
     values: list[Tensor],
     mask: list[Tensor] | None = None,
 ) -> Tensor:
-    """Computes (P, H, V) for the queries (P, H, E) of a span that begins at `first`.
+    """Computes (P, G, H/G, V) for queries (P, G, H/G, E) of the span from `first` on.
 
     The rows of a block are the queries of all heads that share keys.
     """
-    (size, heads, width), groups = query.shape, keys[0].shape[1]
-    q = (query * scale).reshape(-1, band.size, groups, heads // groups, width)
+    size, groups, shared, width = query.shape
+    q = (query * scale).reshape(-1, band.size, groups, shared, width)
     q = q.transpose(2, 0, 3, 1, 4)  # (G, ·, H/G, C, E)
-    q = q.reshape(groups, -1, heads // groups * band.size, width)
+    q = q.reshape(groups, -1, shared * band.size, width)
     k, v = (jnp.swapaxes(jnp.concatenate(x), 0, 1) for x in (keys, values))
     numbers = first + jnp.arange(size // band.size)
     seen = None if mask is None else _local(jnp.concatenate(mask)[:, 0], band)
@@ -424,8 +417,8 @@ def _span(
         return weights @ v
 
     out = lax.map(head, [q, k, v])  # (G, ·, H/G C, V)
-    out = out.reshape(groups, -1, heads // groups, band.size, out.shape[-1])
-    return out.transpose(1, 3, 0, 2, 4).reshape(size, heads, -1)
+    out = out.reshape(groups, -1, shared, band.size, out.shape[-1])
+    return out.transpose(1, 3, 0, 2, 4).reshape(size, groups, shared, -1)
 
 
 def _local(x: Tensor, band: tiles.Band) -> Tensor:

@@ -44,7 +44,7 @@ class Segment(NamedTuple):
     tiles: int
 
     def pairs(self, x: Tensor | None) -> Tensor | None:
-        """Returns this part of a mask or bias that broadcasts to (B, H, T, S)."""
+        """Returns this part of a mask or bias that broadcasts to (..., T, S)."""
         return part(x, self.queries, self.keys)
 
 
@@ -76,11 +76,11 @@ def segments(queries: int, keys: int, is_causal: bool) -> Iterator[Segment]:
 
 
 def part(x: Tensor | None, queries: slice, keys: slice) -> Tensor | None:
-    """Returns a part of a mask or bias `x` that broadcasts to (B, H, T, S)."""
+    """Returns a part of a mask or bias that broadcasts to (..., T, S)."""
     if x is None:
         return None
-    x = x[:, :, queries] if x.shape[2] != 1 else x
-    return x[..., keys] if x.shape[3] != 1 else x
+    x = x[..., queries, :] if x.shape[-2] != 1 else x
+    return x[..., keys] if x.shape[-1] != 1 else x
 
 
 class Band(NamedTuple):
