@@ -115,23 +115,6 @@ def recomputed(
     return run(*tensors)
 
 
-def recomputed_tiles(
-    output: Callable, gradients: Callable, visible: Callable, *tensors: Tensor
-) -> Tensor:
-    """Calls `recomputed` with a mask for the plain form, which stores all scores."""
-
-    def plain(slope: Tensor, *tensors: Tensor) -> Any:
-        with tf.GradientTape() as tape:
-            tape.watch(tensors)
-            query, key, value, bias = (*tensors, None)[:4]
-            out = reference.dot_product_attention(
-                query, key, value, visible(), 1.0, False, bias
-            )
-        return tape.gradient(out, tensors, slope)
-
-    return recomputed(output, gradients, plain, *tensors)
-
-
 class _Tiles(NamedTuple):
     """The tensors of a segment, split into tiles.
 
@@ -155,16 +138,24 @@ def _segment(
     `start` is the first query if the mask is causal, and `count` is N.
     """
 
-    def visible() -> Tensor | None:
-        if start is None:
-            return mask
-        t = start + tf.range(tensors[0].shape[1])
-        causal = t[:, None] >= tf.range(tensors[1].shape[1])
-        return masks.merge(mask, causal[None, None])
+    def plain(slope: Tensor, *tensors: Tensor) -> Any:
+        """Computes the gradients by storing all scores."""
+        visible = mask
+        if start is not None:
+            t = start + tf.range(tensors[0].shape[1])
+            causal = t[:, None] >= tf.range(tensors[1].shape[1])
+            visible = masks.merge(mask, causal[None, None])
+        query, key, value, bias = (*tensors, None)[:4]
+        with tf.GradientTape() as tape:
+            tape.watch(tensors)
+            out = reference.dot_product_attention(
+                query, key, value, visible, 1.0, False, bias
+            )
+        return tape.gradient(out, tensors, slope)
 
     cut = partial(_cut, mask, start, count)
     output, gradients = partial(_output, cut), partial(_gradients, cut)
-    return recomputed_tiles(output, gradients, visible, *tensors)
+    return recomputed(output, gradients, plain, *tensors)
 
 
 def _output(cut: Callable[..., _Tiles], *tensors: Tensor) -> Tensor:
