@@ -14,6 +14,7 @@ CPU time). The rate is exact to 2⁻³².
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ from keras import ops
 from keras_attention.kernels.attention import reference, tiles
 from keras_attention.kernels.keras import is_exporting
 from keras_attention.kernels.partitioning.jax import Axes, has_devices, partitioned
-from keras_attention.kernels.scan.jax import segments
+from keras_attention.kernels.scan import jax as loops
 from keras_attention.kernels.tracing.jax import platform
 from keras_attention.numerics import masks, normalizers
 from keras_attention.numerics.precision import to_float32
@@ -66,7 +67,9 @@ def dot_product_attention(
         return ops.dot_product_attention(
             query, key, value, scale=scale, is_causal=is_causal
         )
-    if tiles.pays(query, key, value) and platform() == "cpu":
+    sizes = query.shape[1], key.shape[1]
+    long = all(isinstance(n, int) for n in sizes) and math.prod(sizes) >= tiles.LEAST
+    if long and tiles.pays(query, key, value) and platform() == "cpu":
         q, k, v = (ops.convert_to_tensor(x) for x in (query, key, value))
         return _in_tiles(q, k, v, mask, scale, is_causal, bias)
     return reference.dot_product_attention(
@@ -336,5 +339,5 @@ def _attention_in_spans(
     """Computes attention in a window for a mask (B, 1, 1, 1, S)."""
     q = query.reshape(*query.shape[:2], -1, query.shape[-1])  # (B, T, H, E)
     mask = None if mask is None else mask[:, 0]
-    out = reference.window_attention(segments, q, key, value, mask, scale, band)
+    out = reference.window_attention(loops, q, key, value, mask, scale, band)
     return out.reshape(*query.shape[:4], -1)

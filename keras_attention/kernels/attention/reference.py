@@ -76,7 +76,7 @@ def weighted_heads(
 
 
 def window_attention(
-    segments: Callable,
+    loops: Any,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -86,20 +86,23 @@ def window_attention(
 ) -> Tensor:
     """Computes attention in a sliding window, for a mask (B, 1, 1, S).
 
-    A span of P queries is computed at a time, for all heads of a sample, and again for
-    the gradient: `segments` is that of `kernels/scan`. A span meets few keys before and
-    after it, and each of its N blocks the L keys that `band` says. All sizes except the
-    batch must be static.
+    A span of P queries is computed at a time, and again for the gradient. A span meets
+    few keys before and after it, and each of its N blocks the L keys that `band` says.
+    The heads of a span are computed one after another, so that their scores stay in the
+    cache. `loops` is a module of `kernels/scan`. All sizes except the batch must be
+    static.
     """
-    size, heads, width = band.size, query.shape[2], value.shape[3]  # C, H, V
+    size, width = band.size, value.shape[3]  # C, V
+    heads, groups = query.shape[2], key.shape[2]
     blocks = max(min(SPAN, band.blocks), band.before)  # N
     span, count = blocks * size, math.ceil(band.blocks / blocks)  # P
 
     def near(x: Tensor) -> Tensor:
-        """Returns the keys that each block of a span meets, (N, L, G, ·)."""
+        """Returns the keys that each block of a span meets, (G, N, L, 1, ·)."""
         x = ops.reshape(x, (-1, size, *x.shape[1:]))
         shifts = range(band.before + 1 + band.after)
-        return ops.concatenate([x[i : i + blocks] for i in shifts], axis=1)
+        x = ops.concatenate([x[i : i + blocks] for i in shifts], axis=1)
+        return ops.expand_dims(ops.moveaxis(x, 2, 0), 3)
 
     def step(state: Any, tensors: list[Tensor]) -> tuple[Any, Tensor]:
         number, q, k, v, *visible_keys = tensors
@@ -108,11 +111,16 @@ def window_attention(
         s = ops.arange(band.width, dtype="int32") - size * band.before
         visible = band.sees(t, size * first[:, None, None] + s)  # (N, C, L)
         if visible_keys:
-            keys = near(visible_keys[0])[..., 0, 0]  # (N, L)
+            keys = near(visible_keys[0])[0, :, :, 0, 0]  # (N, L)
             visible = ops.logical_and(visible, keys[:, None])
-        q = ops.reshape(q, (blocks, size, heads, -1))
-        out = dot_product_attention(q, near(k), near(v), visible[:, None], scale, False)
-        return state, ops.reshape(out, (span, heads, width))
+
+        def group(state: Any, tensors: list[Tensor]) -> tuple[Any, Tensor]:
+            out = dot_product_attention(*tensors, visible[:, None], scale, False)
+            return state, out  # (N, C, H/G, V)
+
+        q = ops.reshape(q, (blocks, size, groups, heads // groups, -1))
+        _, out = loops.scan(group, (), [ops.moveaxis(q, 2, 0), near(k), near(v)])
+        return state, ops.reshape(ops.moveaxis(out, 0, 2), (span, heads, width))
 
     before, after = size * band.before, size * band.after
     inputs = [
@@ -124,7 +132,7 @@ def window_attention(
         keys = ops.broadcast_to(keys, (ops.shape(key)[0], band.keys, 1, 1))
         inputs.append(_spans(keys, span, count, before, after))
     numbers = ops.expand_dims(masks.positions(ops.shape(inputs[0])[0]), 1)
-    _, out = segments(step, (), [numbers, *inputs])  # (B ·, 1, P, H, V)
+    _, out = loops.segments(step, (), [numbers, *inputs])  # (B ·, 1, P, H, V)
     out = ops.reshape(out, (-1, count * span, heads, width))
     return out[:, : band.queries]
 

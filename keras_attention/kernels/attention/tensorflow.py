@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_attention.kernels.attention import reference, tiles
-from keras_attention.kernels.scan.tensorflow import segments
+from keras_attention.kernels.scan import tensorflow as loops
 from keras_attention.numerics import masks, normalizers
 from keras_attention.numerics.precision import is_half, to_float32
 
@@ -68,7 +68,7 @@ def local_attention(
     if band is None:
         return None
     q, k, v = (tf.convert_to_tensor(x) for x in (query, key, value))
-    return reference.window_attention(segments, q, k, v, mask, scale, band)
+    return reference.window_attention(loops, q, k, v, mask, scale, band)
 
 
 def loop(step: Callable, times: Any, *state: Any) -> tuple[Any, ...]:
