@@ -100,6 +100,12 @@ class Band(NamedTuple):
         """L, the number of keys that a block of queries meets."""
         return self.size * (self.before + 1 + self.after)
 
+    @property
+    def padding(self) -> tuple[int, int]:
+        """The keys to add at both ends. The second number is negative to cut keys."""
+        start = self.before * self.size
+        return start, (self.blocks + self.after) * self.size - self.keys
+
     def sees(self, t: Tensor, s: Tensor) -> Tensor:
         """Returns whether key s exists and is in the window of query t."""
         near = (s >= 0) & (s < self.keys) & (abs(t - s) < self.window)

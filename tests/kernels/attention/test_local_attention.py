@@ -7,7 +7,6 @@ from calling import BACKEND, few_compiled
 from gradients import gradient, second, tensor, to_numpy
 from keras import ops
 
-from keras_attention.kernels.attention import reference
 from keras_attention.kernels.attention import tiles as tiled
 from keras_attention.layers import MultiHeadAttention
 from keras_attention.ops import dot_product_attention
@@ -34,7 +33,10 @@ def small_blocks(monkeypatch):
         monkeypatch.setattr(tiled, name, size)
     for name in ("BLOCK", "LARGE"):
         monkeypatch.setattr(tiled, name, 3)
-    monkeypatch.setattr(reference, "SPAN", 2)
+    if BACKEND == "jax":
+        from keras_attention.kernels.attention import jax as attention_jax
+
+        monkeypatch.setattr(attention_jax, "SPAN", 2)
 
 
 @pytest.fixture
