@@ -111,6 +111,19 @@ def test_where_there_are_no_gradients(case, planned):
     np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
+@pytest.mark.backends("tensorflow", reason="XLA must know the sizes in a loop")
+def test_xla_compiles_the_blocks(planned):
+    import tensorflow as tf
+
+    case = "padding"
+    arrays, mask = inputs(case)
+    form = tf.function(lambda *x: attention(case, x, mask), jit_compile=True)
+    found = to_numpy(form(*(tensor(x) for x in arrays)))
+    assert is_banded(planned)
+    wanted = expected(case, np.zeros((B, CASES[case][0], H, V)), arrays, mask)[0]
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
 def test_half_precision():
     dtype, case = "bfloat16", "padding"
     arrays, mask = inputs(case)
