@@ -48,7 +48,8 @@ def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
     k = tf.reshape(key, (-1, keys, width))  # (B, S, U)
     known = q.shape[1] is not None and k.shape[1] is not None
     alone = known and not tf.executing_eagerly() and not is_compiled() and _has_xla()
-    forward, back = (_by_xla(x) if alone else x for x in (_forward, _backward))
+    forward: Callable = _by_xla(_forward) if alone else _forward
+    back: Callable = _by_xla(_backward) if alone else _backward
     scores = recomputed(  # the gradient recomputes each chunk
         forward,
         lambda _, slope, *tensors: back(*tensors, slope),

@@ -6,7 +6,6 @@ times with 256 and 1.35 times with 1,024 (B16 T16, 8 links of a slot, CPU time).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -18,26 +17,31 @@ from keras_attention.kernels.sparse_links import reference
 Tensor = Any
 
 
-def _by_pieces(pieces: Callable, gradient: Callable, equation: Callable) -> Callable:
-    """Returns the function `pieces` of values, slots and weights with its gradient."""
+def fade(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
+    """Computes the links after a write, (G, K, M)."""
+    if isinstance(values, keras.KerasTensor) or is_exporting():
+        return reference.fade(values, slots, weights)
 
-    def function(values: Tensor, slots: Tensor, weights: Tensor) -> Any:
-        if isinstance(values, keras.KerasTensor) or is_exporting():
-            return equation(values, slots, weights)
+    @tf.custom_gradient
+    def call(values: Tensor, weights: Tensor) -> Any:
+        def gradient(slope: Tensor) -> tuple[Tensor, Tensor]:
+            return reference.fade_gradient(values, slots, weights, slope)
 
-        @tf.custom_gradient
-        def call(values: Tensor, weights: Tensor) -> Any:
-            def backward(*slopes: Tensor) -> tuple[Tensor, Tensor]:
-                return gradient(values, slots, weights, *slopes)
+        return reference.fade_pieces(values, slots, weights), gradient
 
-            return pieces(values, slots, weights), backward
-
-        return call(values, weights)
-
-    return function
+    return call(values, weights)
 
 
-fade = _by_pieces(reference.fade_pieces, reference.fade_gradient, reference.fade)
-follow = _by_pieces(
-    reference.follow_pieces, reference.follow_gradient, reference.follow
-)
+def follow(values: Tensor, slots: Tensor, reads: Tensor) -> tuple[Tensor, Tensor]:
+    """Computes the forward and backward weights, each (G, M, R)."""
+    if isinstance(values, keras.KerasTensor) or is_exporting():
+        return reference.follow(values, slots, reads)
+
+    @tf.custom_gradient
+    def call(values: Tensor, reads: Tensor) -> Any:
+        def gradient(ahead: Tensor, back: Tensor) -> tuple[Tensor, Tensor]:
+            return reference.follow_gradient(values, slots, reads, ahead, back)
+
+        return reference.follow_pieces(values, slots, reads), gradient
+
+    return call(values, reads)
