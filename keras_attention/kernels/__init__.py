@@ -95,7 +95,6 @@ from keras.config import backend as running_backend
 
 from keras_attention.kernels import keras as _keras
 from keras_attention.kernels.decoding import reference as _python_loops
-from keras_attention.kernels.memory_step import interface as _interface
 from keras_attention.kernels.memory_step import reference as _equations
 from keras_attention.kernels.saved_model import reference as _no_saved_model
 
@@ -113,7 +112,7 @@ _attention = _kernel_of("attention", "jax", "tensorflow", "torch")
 _additive = _kernel_of("additive", "jax", "tensorflow", "torch")
 _calls = _kernel_of("layer_calls", "torch")
 _word_sums = _kernel_of("word_sums", "tensorflow", "torch")
-_lookup = _kernel_of("lookup", "torch")
+_lookup = _kernel_of("attention", "torch")
 _scan = _kernel_of("scan", "jax", "tensorflow", "torch")
 _memory = _kernel_of("memory_step", "jax", "tensorflow")
 _links = _kernel_of("sparse_links", "jax", "tensorflow", "torch")
@@ -179,7 +178,7 @@ stable_argsort = _keras.stable_argsort
 takes_training = _keras.takes_training
 without_initial_values = _keras.without_initial_values
 without_masks = _keras.without_masks
-MemoryOptions = _interface.MemoryOptions
+MemoryOptions = _equations.MemoryOptions
 MemoryState = _equations.MemoryState
 trace_memory = _equations.step
 Rules = _no_saved_model.Rules

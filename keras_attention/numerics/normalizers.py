@@ -123,12 +123,18 @@ def null_softmax(
         Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.2: stories are
         padded to a fixed size with a null symbol with a zero embedding.
     """
+    z = to_float32(scores)
     # Count in floats: OpenVINO sums the integers of a `where` wrongly.
-    filled = ops.ones_like(to_float32(scores))
+    filled = ops.ones_like(z)
     if mask is not None:  # any shape that broadcasts, such as a mask of whole rows
         filled = ops.where(mask, filled, ops.zeros_like(filled))
-    null = ops.relu(slots - ops.sum(filled, axis=axis, keepdims=True))
-    return _beside_nothing(scores, mask, axis, null)
+        z = hide(z, mask)
+    null = ops.relu(slots - ops.sum(filled, axis=axis, keepdims=True))  # n₀
+    top = ops.stop_gradient(ops.max(z, axis=axis, keepdims=True))
+    top = ops.where(null > 0, ops.relu(top), top)  # a null memory has score 0
+    e = ops.exp(z - top)
+    total = null * ops.exp(-ops.relu(top)) + ops.sum(e, axis=axis, keepdims=True)
+    return finish(e / total, mask, scores)
 
 
 def sparsemax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:
@@ -273,20 +279,6 @@ def hide(scores: Tensor, mask: Tensor) -> Tensor:
     """
     dtype = keras.backend.standardize_dtype(scores.dtype)
     return ops.where(mask, scores, LOWEST[dtype])
-
-
-def _beside_nothing(
-    scores: Tensor, mask: Tensor | None, axis: int, null: Any
-) -> Tensor:
-    """Computes exp(zᵢ) / (n₀ + Σⱼ exp(zⱼ)) with n₀ = `null` ≥ 0."""
-    z = to_float32(scores)
-    if mask is not None:
-        z = hide(z, mask)
-    top = ops.stop_gradient(ops.max(z, axis=axis, keepdims=True))
-    top = ops.where(null > 0, ops.relu(top), top)  # a null memory has score 0
-    e = ops.exp(z - top)
-    beside = null * ops.exp(-ops.relu(top))
-    return finish(e / (beside + ops.sum(e, axis=axis, keepdims=True)), mask, scores)
 
 
 def _softmax_of_one(z: Tensor, axis: int) -> Tensor:

@@ -12,7 +12,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention import layers
-from keras_attention.kernels.memory_step.interface import interface_widths
+from keras_attention.kernels.memory_step.reference import interface_widths
 
 # The initial biases of parts of the interface: sharp lookups, gates that write to free
 # slots and do not free them, and reads by content.

@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention import layers
-from keras_attention.kernels.memory_step.interface import interface_widths
+from keras_attention.kernels.memory_step.reference import interface_widths
 from keras_attention.layers.external_memory import WithInputs
 from keras_attention.models import DNCNetwork
 from keras_attention.models.external_memory.dnc_network import AskedSteps

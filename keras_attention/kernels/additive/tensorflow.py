@@ -22,7 +22,7 @@ from tensorflow.python.ops import control_flow_util
 
 from keras_attention.kernels.additive import reference as plain
 from keras_attention.kernels.additive.reference import exponential
-from keras_attention.kernels.attention.loops_tensorflow import loop, recomputed
+from keras_attention.kernels.attention.tensorflow import loop, recomputed
 from keras_attention.kernels.keras import is_exporting
 
 Tensor = Any
@@ -46,24 +46,18 @@ def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
     width, keys = query.shape[-1], _size(key, -2)
     q = tf.reshape(query, (-1, _size(query, -2), width))  # (B, T, U)
     k = tf.reshape(key, (-1, keys, width))  # (B, S, U)
-    scores = _in_chunks(q, k, scale)
-    shape = [_size(query, i) for i in range(len(query.shape) - 1)]
-    return tf.reshape(scores, (*shape, keys))
-
-
-def _in_chunks(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
-    """Computes scores (B, T, S); the gradient recomputes each chunk."""
-    known = query.shape[1] is not None and key.shape[1] is not None
+    known = q.shape[1] is not None and k.shape[1] is not None
     alone = known and not tf.executing_eagerly() and not is_compiled() and _has_xla()
     forward: Callable = _by_xla(_forward) if alone else _forward
     back: Callable = _by_xla(_backward) if alone else _backward
-    scores = recomputed(
+    scores = recomputed(  # the gradient recomputes each chunk
         forward,
         lambda _, slope, *tensors: back(*tensors, slope),
         lambda slope, q, k, v: plain.gradients(q, k, v, slope),
-        *(query, key, scale),
+        *(q, k, scale),
     )
-    return tf.ensure_shape(scores, (*query.shape[:2], key.shape[1]))
+    shape = [_size(query, i) for i in range(len(query.shape) - 1)]
+    return tf.reshape(scores, (*shape, keys))
 
 
 def _forward(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:

@@ -79,3 +79,12 @@ def local_attention(*args: Any) -> Tensor | None:
 def dropout_attention(*args: Any) -> Tensor | None:
     """Returns None: explicit weights are as fast."""
     return None
+
+
+def lookup(query: Tensor, table: Tensor, count: Any) -> Tensor | None:
+    """Returns None: the caller's chunked computation is as fast.
+
+    On TensorFlow with XLA, a loop that computed powers of two instead of exp was only
+    1.05 times as fast.
+    """
+    return None

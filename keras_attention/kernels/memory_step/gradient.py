@@ -16,15 +16,13 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_attention.kernels.memory_step.interface import (
-    EPSILON,
-    Interface,
-    MemoryOptions,
-    interface_gradient,
-)
 from keras_attention.kernels.memory_step.reference import (
+    EPSILON,
+    MIN_MASK,
     ComparedSlots,
     Content,
+    Interface,
+    MemoryOptions,
     MemoryState,
     Residuals,
     SortedSlots,
@@ -248,3 +246,33 @@ def _outer(*pairs: tuple[Tensor, Tensor] | None) -> Tensor:
 
 def _transpose(x: Tensor) -> Tensor:
     return ops.swapaxes(x, -1, -2)
+
+
+def interface_gradient(x: Interface, d: Interface) -> Tensor:
+    """Computes the gradient with respect to ξ, (B, ·), of a step with links.
+
+    Soft allocation and sharp links are not supported.
+    """
+
+    def flat(parts: Any) -> Tensor:
+        rows = [p if len(p.shape) == 2 else _flat(p) for p in parts if p is not None]
+        return ops.concatenate(rows, axis=1)
+
+    strengths, gates = flat(x[3:5]), flat(x[7:11])
+    parts = [
+        flat(d[:3]),
+        flat(d[3:5]) * (1 - ops.exp(1 - strengths)),  # of 1 + softplus
+        flat(d[7:11]) * gates * (1 - gates),  # of a sigmoid
+    ]
+    if x.read_masks is not None:
+        masks = flat(x[11:13])
+        slope = (masks - MIN_MASK) * (1 - masks) / (1 - MIN_MASK)
+        parts.append(flat(d[11:13]) * slope)
+    inner = ops.sum(x.modes * d.modes, axis=-1, keepdims=True)
+    parts.append(x.modes * (d.modes - inner))  # of a softmax
+    return flat(parts)
+
+
+def _flat(part: Tensor) -> Tensor:
+    """Reshapes (B, R, W) to (B, R W)."""
+    return ops.reshape(part, (-1, part.shape[1] * part.shape[2]))

@@ -3,6 +3,7 @@
 A loop in a graph pushes every residual of each step to a stack and pops it for the
 gradient. Fewer residuals make the loop faster: a training step of a DNC with masked
 keys and deallocation is 1.37 times as fast (B16 T64 M64 W32 R4, CPU time).
+Differentiating the recomputed step by TensorFlow instead takes 1.7 times as long.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ import tensorflow as tf
 
 from keras_attention.kernels.memory_step import reference
 from keras_attention.kernels.memory_step.gradient import step_gradient
-from keras_attention.kernels.memory_step.interface import MemoryOptions
-from keras_attention.kernels.memory_step.reference import MemoryState
+from keras_attention.kernels.memory_step.reference import MemoryOptions, MemoryState
 
 Tensor = Any
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -97,23 +97,19 @@ def _partitioned(function: Callable[..., Tensors], layout: Layout) -> Callable:
         need_replication_factors=whole,
     )
     mapped = custom_vmap(by_parts)
-    of_axes: dict[Any, Callable] = {}
-    of_types: dict[Any, Callable] = {}
+    with_new_axis = cache(partial(_with_new_axis, function, layout))
+    gradient_of = cache(partial(_gradient, function, layout))
 
     @mapped.def_vmap
     def vmap_rule(size: int, batched: list[bool], *args: Tensor) -> tuple[Any, Any]:
-        key = tuple(batched)
-        if key not in of_axes:
-            of_axes[key] = _with_new_axis(function, layout, key)
-        return of_axes[key](*args), (True,) * len(layout.outputs)
+        over = with_new_axis(tuple(batched))
+        return over(*args), (True,) * len(layout.outputs)
 
     def backward(args: Tensors, slopes: Tensors) -> Tensors:
         smooth = tuple(jnp.issubdtype(x.dtype, jnp.inexact) for x in args)
         sloped = tuple(slope.dtype != jax.dtypes.float0 for slope in slopes)
-        if (smooth, sloped) not in of_types:
-            of_types[smooth, sloped] = _gradient(function, layout, smooth, sloped)
         slopes = tuple(itertools.compress(slopes, sloped))
-        gradients = iter(of_types[smooth, sloped](*args, *slopes))
+        gradients = iter(gradient_of(smooth, sloped)(*args, *slopes))
         return tuple(next(gradients) if is_smooth else None for is_smooth in smooth)
 
     differentiable = jax.custom_vjp(mapped)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import keras
@@ -177,34 +178,22 @@ def _refusing() -> Iterator[None]:
         raise Untraceable(_reason(error)) from error
 
 
+@dataclass
 class Call:
     """A call as a function of its tensors, without effects on variables.
-
-    Args:
-        function: the function to call, of the arguments (args, kwargs).
-        arguments: the `plan` of the arguments.
-        leaves: the tensors of the plan.
-        variables: the Keras variables that the function uses.
-        weights: their values.
-        in_place: whether the call is a step of a loop without gradients: it may write
-            to its arguments, and neither decides nor assigns to variables.
 
     The methods raise `Untraceable` with the reason why a call cannot be replayed.
     """
 
-    def __init__(
-        self,
-        function: Callable[..., Structure],
-        arguments: Structure,
-        leaves: dict[int, Tensor],
-        variables: Sequence[Any],
-        weights: Sequence[Tensor],
-        in_place: bool = False,
-    ) -> None:
-        self.function, self.arguments, self.in_place = function, arguments, in_place
-        self.variables, self.weights = variables, weights
-        self.leaves = [*leaves.values()]
-        self.facts = Facts([], [], [])
+    function: Callable[..., Structure]  # of the arguments (args, kwargs)
+    arguments: Structure  # their `plan`
+    leaves: dict[int, Tensor]  # the tensors of the plan
+    variables: Sequence[Any]  # the Keras variables that the function uses
+    weights: Sequence[Tensor]  # their values
+    # Whether the call is a step of a loop without gradients: it may write to its
+    # arguments, and neither decides nor assigns to variables.
+    in_place: bool = False
+    facts: Facts = field(default_factory=lambda: Facts([], [], []))
 
     @_refusing()
     def observe(self) -> int:
@@ -222,7 +211,7 @@ class Call:
 
     def _inputs(self) -> list[Tensor]:
         """Returns the weights and the arguments, which a call may write to."""
-        leaves = [x.clone() if self.in_place else x for x in self.leaves]
+        leaves = [x.clone() if self.in_place else x for x in self.leaves.values()]
         tensors = [*self.weights, *leaves]
         return [x.detach().requires_grad_(x.requires_grad) for x in tensors]
 

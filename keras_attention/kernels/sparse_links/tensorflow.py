@@ -1,7 +1,7 @@
 """Sparse links on TensorFlow, piece by piece.
 
-A training step of a DNC is 1.3 times as fast as with the equations (B16 T16 M256, 8
-links of a slot, CPU time).
+A training step of a DNC is 1.1 times as fast as with the equations with 128 slots, 1.3
+times with 256 and 1.35 times with 1,024 (B16 T16, 8 links of a slot, CPU time).
 """
 
 from __future__ import annotations

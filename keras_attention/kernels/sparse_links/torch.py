@@ -59,17 +59,13 @@ def _gradients_again(
 
     The gradients are themselves differentiable.
     """
-    pairs = [(y, d) for y, d in zip(outputs, slopes) if y.requires_grad]
     variable = [x for x in inputs if x.requires_grad]
-    gradients = torch.autograd.grad(
-        [y for y, _ in pairs],
-        variable,
-        [d for _, d in pairs],
-        create_graph=True,
-        allow_unused=True,
+    gradients = iter(
+        torch.autograd.grad(
+            outputs, variable, slopes, create_graph=True, allow_unused=True
+        )
     )
-    remaining = iter(gradients)
-    return [next(remaining) if x.requires_grad else None for x in inputs]
+    return [next(gradients) if x.requires_grad else None for x in inputs]
 
 
 class _Fade(torch.autograd.Function):

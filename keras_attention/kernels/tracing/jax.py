@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import keras
 import numpy as np
+from jax import default_backend
 
-from keras_attention.kernels.tracing.dtypes import dtypes
+from keras_attention.kernels.tracing.reference import COMPLEX, ERRORS, INTEGERS
+
+__all__ = ["COMPLEX", "ERRORS", "INTEGERS", "changes", "is_readable", "is_traced"]
 
 Tensor = Any
-COMPLEX, INTEGERS = dtypes()
-ERRORS: tuple[type[Exception], ...] = ()
 
 
 def is_traced(tensor: Tensor) -> bool:
@@ -41,31 +40,12 @@ def changes(variables: list[Any]) -> Callable[[], bool]:
     )
 
 
-_target: ContextVar[str | None] = ContextVar("target", default=None)
-
-
 def platform() -> str:
     """Returns the platform for which a call is computed or traced: "cpu", "gpu", "tpu".
 
     It is that of `keras.device` or `jax.default_device`, else JAX's default.
     """
-    target = _target.get()
-    if target is not None:
-        return target
     device = jax.config.jax_default_device
     if device is None:
-        return jax.default_backend()
+        return default_backend()
     return device if isinstance(device, str) else device.platform
-
-
-@contextmanager
-def traced_for(platform: str) -> Iterator[None]:
-    """Context manager in which calls are traced for a platform that may not be here.
-
-    Use it with `jax.export`. Functions that were traced before are not traced again.
-    """
-    token = _target.set(platform)
-    try:
-        yield
-    finally:
-        _target.reset(token)

@@ -8,9 +8,28 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_attention.kernels.tracing.dtypes import dtypes
-
 Tensor = Any
+
+_COMPLEX = ("complex64", "complex128")
+_WHOLE = (
+    *("int8", "int16", "int32", "int64"),
+    *("uint8", "uint16", "uint32", "uint64", "bool"),
+)
+
+
+def dtypes(backend: Any = None) -> tuple[set, set]:
+    """Returns the complex dtypes, and those of integers and booleans.
+
+    `backend` is a module with dtypes, or None.
+    """
+
+    def forms(names: tuple[str, ...]) -> set:
+        attributes = [] if backend is None else [getattr(backend, n) for n in names]
+        return {*names, *map(np.dtype, names), *attributes}
+
+    return forms(_COMPLEX), forms(_WHOLE)
+
+
 COMPLEX, INTEGERS = dtypes()
 ERRORS: tuple[type[Exception], ...] = ()
 

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.kernels.tracing.dtypes import dtypes
+from keras_attention.kernels.tracing.reference import dtypes
 
 Tensor = Any
 COMPLEX, INTEGERS = dtypes(tf)

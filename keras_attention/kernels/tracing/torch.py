@@ -9,11 +9,12 @@ import keras
 import numpy as np
 import torch
 
-from keras_attention.kernels.tracing.dtypes import dtypes
+from keras_attention.kernels.tracing.reference import ERRORS, dtypes
+
+__all__ = ["COMPLEX", "ERRORS", "INTEGERS", "changes", "is_readable", "is_traced"]
 
 Tensor = Any
 COMPLEX, INTEGERS = dtypes(torch)
-ERRORS: tuple[type[Exception], ...] = ()
 
 
 def is_traced(tensor: Tensor) -> bool:

@@ -14,7 +14,7 @@ import keras
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.kernels.memory_step.interface import EPSILON, interface_widths
+from keras_attention.kernels.memory_step.reference import EPSILON, interface_widths
 from keras_attention.layers.base.arguments import fraction, positive
 from keras_attention.layers.base.cells import initial_state
 from keras_attention.layers.base.serialization import export

@@ -37,11 +37,11 @@ from typing import Any
 
 from keras import ops
 
-from keras_attention.kernels.memory_step import interface, reference
+from keras_attention.kernels.memory_step import reference
 
 Tensor = Any
 
-EPSILON = interface.EPSILON
+EPSILON = reference.EPSILON
 """Added under square roots; also the smallest usage that differs from 0."""
 
 

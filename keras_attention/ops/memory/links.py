@@ -24,12 +24,12 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.kernels.memory_step import interface, reference
-from keras_attention.kernels.memory_step.interface import Linkage
+from keras_attention.kernels.memory_step import reference
+from keras_attention.kernels.memory_step.reference import Linkage
 
 Tensor = Any
 
-EPSILON = interface.EPSILON
+EPSILON = reference.EPSILON
 
 
 class SparseLinks(NamedTuple):

@@ -140,7 +140,7 @@ def export_translator(
     _check_sizes(model, source_vocabulary, target_vocabulary)
     positive("max_length", max_length)
     tf = require("tensorflow")
-    from keras_attention.kernels.saved_model.checks import checked
+    from keras_attention.kernels.saved_model.tensorflow import checked
 
     pieces = _tf_tokenizer(source_vocabulary, "source")
     words = _tf_tokenizer(target_vocabulary, "target")
@@ -249,7 +249,7 @@ def export_completer(
     _check_exporting("export_completer", vocabulary=vocabulary)
     _check_size(model, vocabulary)
     tf = require("tensorflow")
-    from keras_attention.kernels.saved_model.checks import checked
+    from keras_attention.kernels.saved_model.tensorflow import checked
 
     continuation = model._continuation
     chosen = _known(in_graph(samplers.one_sequence(sampler)), vocabulary)

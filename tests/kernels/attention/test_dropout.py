@@ -11,7 +11,7 @@ from keras_attention.layers import MultiHeadAttention
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
-dropout_jax = pytest.importorskip("keras_attention.kernels.attention.dropout_jax")
+kernel = pytest.importorskip("keras_attention.kernels.attention.jax")
 
 pytestmark = pytest.mark.backends("jax", reason="only JAX has this kernel")
 
@@ -45,8 +45,8 @@ def attend(arrays, mask):
 def expected(arrays, mask):
     """The same with a stored mask, in which the words of all pairs are compared."""
     query, key, value, bias = arrays
-    words = dropout_jax.sample(query, key, RATE, SEED)
-    kept = dropout_jax.drop(jnp.ones((B, H, T, S)), words)
+    words = kernel.sample(query, key, RATE, SEED)
+    kept = kernel.drop(jnp.ones((B, H, T, S)), words)
     q, k, v = (jnp.swapaxes(x, 1, 2) for x in (query, key, value))
     k, v = (jnp.repeat(x, H // G, axis=1) for x in (k, v))
     scores = q @ jnp.swapaxes(k, 2, 3) * E**-0.5 + bias
@@ -88,8 +88,8 @@ def test_output_and_gradients_are_those_of_a_stored_mask():
 def test_the_rate_and_the_independence_of_the_pairs():
     shape = (1, 512, 2, 1)
     x = jnp.zeros(shape)
-    words = dropout_jax.sample(x, x, RATE, jax.random.PRNGKey(7))
-    kept = np.asarray(dropout_jax.drop(jnp.ones((1, 2, 512, 512)), words))
+    words = kernel.sample(x, x, RATE, jax.random.PRNGKey(7))
+    kept = np.asarray(kernel.drop(jnp.ones((1, 2, 512, 512)), words))
     assert set(np.unique(kept)) == {0, np.float32(1 / (1 - RATE))}
     kept = kept > 0
     noise = kept - (1 - RATE)

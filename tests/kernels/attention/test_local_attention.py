@@ -7,7 +7,6 @@ from calling import BACKEND, few_compiled
 from gradients import gradient, second, tensor, to_numpy
 from keras import ops
 
-from keras_attention.kernels.attention import bands
 from keras_attention.kernels.attention import tiles as tiled
 from keras_attention.layers import MultiHeadAttention
 from keras_attention.ops import dot_product_attention
@@ -33,23 +32,23 @@ def small_blocks(monkeypatch):
     for name, size in {"LEAST": 1, "EAGER": 1}.items():
         monkeypatch.setattr(tiled, name, size)
     for name in ("BLOCK", "LARGE"):
-        monkeypatch.setattr(bands, name, 3)
+        monkeypatch.setattr(tiled, name, 3)
     if BACKEND == "jax":
-        from keras_attention.kernels.attention import bands_jax
+        from keras_attention.kernels.attention import jax as attention_jax
 
-        monkeypatch.setattr(bands_jax, "SPAN", 2)
+        monkeypatch.setattr(attention_jax, "SPAN", 2)
 
 
 @pytest.fixture
 def planned(monkeypatch):
     """The bands that kernels plan; None for calls without a band."""
-    found, plan = [], bands.plan
+    found, plan = [], tiled.plan
 
     def record(*arguments):
         found.append(plan(*arguments))
         return found[-1]
 
-    monkeypatch.setattr(bands, "plan", record)
+    monkeypatch.setattr(tiled, "plan", record)
     return found
 
 
@@ -107,6 +106,19 @@ def test_output_and_gradients_equal_the_reference(case, planned):
 def test_where_there_are_no_gradients(case, planned):
     arrays, mask = inputs(case)
     found = to_numpy(attention(case, [tensor(x) for x in arrays], mask))
+    assert is_banded(planned)
+    wanted = expected(case, np.zeros((B, CASES[case][0], H, V)), arrays, mask)[0]
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+@pytest.mark.backends("tensorflow", reason="XLA must know the sizes in a loop")
+def test_xla_compiles_the_blocks(planned):
+    import tensorflow as tf
+
+    case = "padding"
+    arrays, mask = inputs(case)
+    form = tf.function(lambda *x: attention(case, x, mask), jit_compile=True)
+    found = to_numpy(form(*(tensor(x) for x in arrays)))
     assert is_banded(planned)
     wanted = expected(case, np.zeros((B, CASES[case][0], H, V)), arrays, mask)[0]
     np.testing.assert_allclose(found, wanted, atol=1e-5)

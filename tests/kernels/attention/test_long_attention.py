@@ -8,7 +8,6 @@ from gradients import gradient, second, tensor, to_numpy
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.kernels.attention import bands
 from keras_attention.kernels.attention import tiles as tiled
 from keras_attention.ops import dot_product_attention
 
@@ -138,7 +137,7 @@ def test_a_second_call_compiles_nothing(caplog, window):
 
     x = tensor(np.ones((1, 800, 2, 4)), "float32")
     if window:
-        assert bands.plan(x, x, x, None, False, window) is not None
+        assert tiled.plan(x, x, x, None, False, window) is not None
     dot_product_attention(x, x, x, sliding_window=window)
     with jax.log_compiles():
         dot_product_attention(x, x, x, sliding_window=window)

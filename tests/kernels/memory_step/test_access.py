@@ -12,7 +12,6 @@ from keras import ops
 
 from keras_attention import kernels
 from keras_attention.kernels.memory_step import gradient as written
-from keras_attention.kernels.memory_step import interface as parts
 from keras_attention.kernels.memory_step import reference
 from keras_attention.kernels.memory_step.reference import MemoryState
 
@@ -39,7 +38,7 @@ def numbers(options=reference.GRAVES):
     x = np.random.default_rng(3)
     spread = functools.partial(references.spread, x)
 
-    widths = parts.interface_widths(W, R, 1, options)
+    widths = reference.interface_widths(W, R, 1, options)
     interface = x.normal(size=(B, sum(widths)))
     old = MemoryState(
         memory=x.normal(size=(B, M, W)),
@@ -180,7 +179,7 @@ def test_other_forms_are_left_to_the_step(change):
     old = MemoryState(*old)
     if options.linkage is None:
         old = old._replace(precedence=(), links=())
-    width = sum(parts.interface_widths(W, R, 1, options))
+    width = sum(reference.interface_widths(W, R, 1, options))
     interface = tensor(references.normal(B, width))
     read, new, _ = kernels.access_memory(interface, old, None, options)
     right, wanted, _ = reference.step(interface, old, None, options)
@@ -190,7 +189,7 @@ def test_other_forms_are_left_to_the_step(change):
 
 
 def test_symbols_are_left_to_the_step():
-    width = sum(parts.interface_widths(W, R, 1, reference.GRAVES))
+    width = sum(reference.interface_widths(W, R, 1, reference.GRAVES))
     symbols = [keras.KerasTensor(shape) for shape in ((B, width), *SHAPES)]
     read, new, _ = kernels.access_memory(symbols[0], MemoryState(*symbols[1:]))
     assert read.shape == (B, R, W)

@@ -28,17 +28,17 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceShardin
 from keras_attention import kernels, layers
 from keras_attention import ops as attention_ops
 from keras_attention.kernels.additive import jax as additive_jax
-from keras_attention.kernels.attention import parts_jax, tiles
+from keras_attention.kernels.attention import jax as attention_jax
+from keras_attention.kernels.attention import tiles
 from keras_attention.kernels.memory_step import jax as memory_jax
 from keras_attention.kernels.memory_step import reference
-from keras_attention.kernels.memory_step.interface import interface_widths
-from keras_attention.kernels.memory_step.reference import MemoryState
+from keras_attention.kernels.memory_step.reference import MemoryState, interface_widths
 from keras_attention.kernels.sparse_links import jax as links_jax
 
 KEPT = (
     *(additive_jax._tiles_of_parts, additive_jax._one_query_of_parts),
     *(links_jax._fade_of_parts, links_jax._follow_of_parts),
-    *(parts_jax._kernel_of_part, memory_jax._step_of_part),
+    *(attention_jax._kernel_of_part, memory_jax._step_of_part),
 )
 B, T, H, E = 8, 192, 8, 4
 BATCH, HEADS = PartitionSpec("all"), PartitionSpec(None, None, "all")

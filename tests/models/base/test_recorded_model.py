@@ -132,7 +132,7 @@ def test_steps_on_arrays_are_replayed(monkeypatch):
     for _ in range(4):
         found = model.train_on_batch(inputs, answers)
         assert found == eager.train_on_batch(inputs, answers)
-    assert model._replayer.has_settled
+    assert model._replayer.traces > 0
     assert model._replayer.reasons == []
 
 

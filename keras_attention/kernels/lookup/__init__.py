@@ -1,1 +1,0 @@
-"""Softmax attention over a table without storing all scores."""
