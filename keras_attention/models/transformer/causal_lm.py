@@ -17,9 +17,9 @@ from keras_attention.models.base.continuation import Continuation
 from keras_attention.models.base.generating_models import ContinuesPrompts
 from keras_attention.models.base.strings import Completes
 from keras_attention.models.base.weight_folder import Path
-from keras_attention.models.transformer import from_gpt2
 from keras_attention.models.transformer.architecture import Architecture
 from keras_attention.models.transformer.backbone import Backbone
+from keras_attention.models.transformer.pretrained import load_gpt2
 from keras_attention.numerics import masks
 from keras_attention.ops.sequence import decoding
 
@@ -189,7 +189,7 @@ class CausalLM(Completes, ContinuesPrompts, ConfiguredModel):
         print(tokenizer.batch_decode(ids, skip_special_tokens=True))
         ```
         """
-        return from_gpt2.load(cls, path, pad_token_id=pad_token_id, dtype=dtype)
+        return load_gpt2(cls, path, pad_token_id=pad_token_id, dtype=dtype)
 
     @property
     def positions(self) -> int | None:
