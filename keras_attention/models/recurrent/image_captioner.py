@@ -20,8 +20,7 @@ from keras_attention.layers.base.adapter import as_attention
 from keras_attention.layers.base.arguments import fraction
 from keras_attention.layers.base.serialization import QUANTIZED, as_config, export
 from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
-from keras_attention.models.base.generating_models import GeneratesTargets
-from keras_attention.models.base.generation import Generator
+from keras_attention.models.base.generation import GeneratesTargets, Generator
 from keras_attention.models.base.strings import Captions
 from keras_attention.models.recurrent.image_encoder import (
     FILTERS,
@@ -255,7 +254,7 @@ class ImageCaptioner(Captions, GeneratesTargets, ConfiguredModel):
         self._parts = parts
         self._grid = tuple(features.shape[1:3]) if len(features.shape) == 4 else None
         self._layer_configs["encoder"] = as_config(encoder)
-        self._generator = Generator(self, {}, name=name)
+        self._generator = Generator(self, name)
 
     @property
     def encoder(self) -> Any:
@@ -319,7 +318,7 @@ class ImageCaptioner(Captions, GeneratesTargets, ConfiguredModel):
             logits = ops.log_softmax(logits)  # as `CarryChoices`
         return logits, outputs, cache
 
-    def _source(self, source: Any, max_length: int) -> np.ndarray:
+    def _source(self, source: Any) -> np.ndarray:
         name, image = self._generator.input, np.asarray(ops.convert_to_numpy(source))
         if not fits(image.shape, self.image_shape) or image.dtype.kind not in "fiub":
             sizes = ", ".join("any" if n is None else str(n) for n in self.image_shape)

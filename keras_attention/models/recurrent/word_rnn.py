@@ -14,8 +14,7 @@ from keras_attention.layers.base.arguments import fraction
 from keras_attention.layers.base.cells import call_cell
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
-from keras_attention.models.base.continuation import Continuation
-from keras_attention.models.base.generating_models import ContinuesPrompts
+from keras_attention.models.base.generation import Continuation, ContinuesPrompts
 from keras_attention.models.base.strings import Completes
 from keras_attention.models.recurrent import token_decoder
 from keras_attention.numerics import masks

@@ -13,8 +13,7 @@ from keras import ops
 
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.configured_model import ConfiguredModel
-from keras_attention.models.base.continuation import Continuation
-from keras_attention.models.base.generating_models import ContinuesPrompts
+from keras_attention.models.base.generation import Continuation, ContinuesPrompts
 from keras_attention.models.base.strings import Completes
 from keras_attention.models.base.weight_folder import Path
 from keras_attention.models.transformer.architecture import Architecture

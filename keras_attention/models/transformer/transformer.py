@@ -10,13 +10,11 @@ from functools import partial
 from typing import Any, ClassVar
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.configured_model import ConfiguredModel
-from keras_attention.models.base.generating_models import GeneratesTargets
-from keras_attention.models.base.generation import Generator, as_tokens
+from keras_attention.models.base.generation import GeneratesTargets, Generator
 from keras_attention.models.base.strings import Translates
 from keras_attention.models.transformer.architecture import Architecture
 from keras_attention.models.transformer.backbone import Backbone
@@ -158,12 +156,8 @@ class Transformer(Translates, GeneratesTargets, ConfiguredModel):
         logits = decoder.logits(hidden)  # (B, T, V)
         super().__init__({"source": source, "target": target}, logits, locals())
         self._encoder, self._decoder = encoder, decoder
-        self._generator = Generator(
-            self,
-            {"source": source_vocabulary_size},
-            cached=True,
-            positions=decoder.positions,
-        )
+        size, positions = source_vocabulary_size, decoder.positions
+        self._generator = Generator(self, "source", size, True, positions)
 
     @classmethod
     def from_size(
@@ -227,17 +221,6 @@ class Transformer(Translates, GeneratesTargets, ConfiguredModel):
         token = decoding.read(prompt, index - 1)  # (B,)
         hidden, cache = self._decoder.step(token, index - 1, cache, index - 1, static)
         return self._decoder.logits(hidden), hidden, cache
-
-    def _source(self, source: Any, max_length: int) -> np.ndarray:
-        source = as_tokens("source", source, self.source_vocabulary_size)
-        positions = self._generator.positions
-        if positions is not None and max(source.shape[1], max_length) > positions:
-            raise ValueError(
-                "`source` and `max_length` must not exceed the positions that are "
-                f"learned. Received: {source.shape[1]} tokens, "
-                f"max_length={max_length}, {positions} positions"
-            )
-        return source
 
 
 def check_tie(tie: Any, source_size: int, target_size: int) -> None:

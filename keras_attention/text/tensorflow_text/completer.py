@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_attention import samplers
 from keras_attention.kernels import Rules
-from keras_attention.models.base.generating_models import in_graph
+from keras_attention.models.base.generation import in_graph
 from keras_attention.text.tensorflow_text.packages import require
 from keras_attention.text.tensorflow_text.subwords import Subwords
 from keras_attention.text.tensorflow_text.translator import (

@@ -15,8 +15,7 @@ import keras
 from keras_attention import samplers
 from keras_attention.kernels import Rules
 from keras_attention.layers.base.arguments import positive
-from keras_attention.models.base.generating_models import in_graph
-from keras_attention.models.base.generation import Generator
+from keras_attention.models.base.generation import Generator, in_graph
 from keras_attention.text.tensorflow_text.packages import require
 from keras_attention.text.tensorflow_text.subwords import Subwords
 from keras_attention.text.vocabulary import PADDING
@@ -150,7 +149,7 @@ def export_translator(
     sampler = known(in_graph(samplers.one_sequence(sampler)), target_vocabulary)
     start, end = target_vocabulary.start_token_id, target_vocabulary.end_token_id
     generator = getattr(model, "_generator", None) or Generator(
-        model, {"source": model.source_vocabulary_size}
+        model, "source", model.source_vocabulary_size
     )
     write = generator.graph(sampler, max_length, start, end)
     most = generator.rules(max_length).positions
