@@ -9,12 +9,10 @@ import keras
 from keras_attention.layers import positions
 from keras_attention.layers.base.adapter import as_attention, check_learns_by_output
 from keras_attention.layers.base.arguments import positive
-from keras_attention.layers.transformer.attentions import copy_layer
-from keras_attention.layers.transformer.transformer_decoder_block import (
+from keras_attention.layers.transformer.blocks import (
     TransformerDecoderBlock,
-)
-from keras_attention.layers.transformer.transformer_encoder_block import (
     TransformerEncoderBlock,
+    copy_layer,
 )
 from keras_attention.models.base.configured_model import check_sizes
 from keras_attention.models.transformer.backbone import TokenEmbedding

@@ -12,8 +12,7 @@ import keras
 from keras_attention.layers import positions
 from keras_attention.layers.base.arguments import fraction
 from keras_attention.layers.positions.position_embedding import PositionEmbedding
-from keras_attention.layers.transformer.attentions import copy_layer
-from keras_attention.layers.transformer.block import Block, norm_like
+from keras_attention.layers.transformer.blocks import Block, copy_layer, norm_like
 
 Tensor = Any
 

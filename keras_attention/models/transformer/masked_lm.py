@@ -13,7 +13,7 @@ from keras import ops
 
 from keras_attention.layers.base.checked import check_ids
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.transformer.block import norm_like
+from keras_attention.layers.transformer.blocks import norm_like
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.strings import FillsBlanks
 from keras_attention.models.base.weight_folder import Path

@@ -14,9 +14,8 @@ from keras import ops
 from keras_attention.layers import DepthRecurrence, MemoryAge, SentenceEncoder
 from keras_attention.layers.base.arguments import fraction, positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.transformer import adaptive_halting
-from keras_attention.layers.transformer.attentions import copy_layer
-from keras_attention.layers.transformer.block import Block, norm_like
+from keras_attention.layers.transformer.blocks import Block, copy_layer, norm_like
+from keras_attention.layers.transformer.depth_recurrence import halting_layer
 from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
 from keras_attention.models.base.generation import named_input
 from keras_attention.models.base.strings import AnswersQuestions
@@ -131,7 +130,7 @@ class UniversalTransformer(AnswersQuestions, ConfiguredModel):
             if intermediate_dim is not None:
                 arguments["intermediate_dim"] = intermediate_dim
             shared = Architecture(arguments).encoder("block")
-        halting = adaptive_halting.get(halting, dtype)
+        halting = halting_layer(halting, dtype)
         scales = position != "learned"
         encoder = SentenceEncoder(
             vocabulary_size,
