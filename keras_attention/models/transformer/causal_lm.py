@@ -16,8 +16,7 @@ from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.generation import Continuation, ContinuesPrompts
 from keras_attention.models.base.strings import Completes
 from keras_attention.models.base.weight_folder import Path
-from keras_attention.models.transformer.architecture import Architecture
-from keras_attention.models.transformer.backbone import Backbone
+from keras_attention.models.transformer.backbone import Architecture, Backbone
 from keras_attention.models.transformer.pretrained import load_gpt2
 from keras_attention.numerics import masks
 from keras_attention.ops.sequence import decoding

@@ -17,8 +17,7 @@ from keras_attention.layers.transformer.blocks import norm_like
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.strings import FillsBlanks
 from keras_attention.models.base.weight_folder import Path
-from keras_attention.models.transformer.architecture import Architecture
-from keras_attention.models.transformer.backbone import Backbone
+from keras_attention.models.transformer.backbone import Architecture, Backbone
 from keras_attention.models.transformer.pretrained import load_bert
 
 Tensor = Any

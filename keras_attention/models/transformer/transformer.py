@@ -16,8 +16,7 @@ from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.generation import GeneratesTargets, Generator
 from keras_attention.models.base.strings import Translates
-from keras_attention.models.transformer.architecture import Architecture
-from keras_attention.models.transformer.backbone import Backbone
+from keras_attention.models.transformer.backbone import Architecture, Backbone
 from keras_attention.ops.sequence import decoding
 
 Tensor = Any
@@ -132,7 +131,17 @@ class Transformer(Translates, GeneratesTargets, ConfiguredModel):
         **kwargs: Any,
     ) -> None:
         architecture = Architecture(locals())
-        check_tie(tie_embeddings, source_vocabulary_size, target_vocabulary_size)
+        if tie_embeddings not in ("all", "target", None):
+            raise ValueError(
+                '`tie_embeddings` must be "all", "target" or None. '
+                f"Received: tie_embeddings={tie_embeddings!r}"
+            )
+        if tie_embeddings == "all" and source_vocabulary_size != target_vocabulary_size:
+            raise ValueError(
+                '`tie_embeddings="all"` needs one vocabulary for source and target. '
+                f"Received: source_vocabulary_size={source_vocabulary_size}, "
+                f"target_vocabulary_size={target_vocabulary_size}"
+            )
         num_heads = architecture.num_heads
         layers = range(num_layers)
         encoder_blocks = [architecture.encoder(f"encoder_block_{n}") for n in layers]
@@ -221,18 +230,3 @@ class Transformer(Translates, GeneratesTargets, ConfiguredModel):
         token = decoding.read(prompt, index - 1)  # (B,)
         hidden, cache = self._decoder.step(token, index - 1, cache, index - 1, static)
         return self._decoder.logits(hidden), hidden, cache
-
-
-def check_tie(tie: Any, source_size: int, target_size: int) -> None:
-    """Raises a ValueError unless `tie` is valid for vocabularies of these sizes."""
-    if tie not in ("all", "target", None):
-        raise ValueError(
-            '`tie_embeddings` must be "all", "target" or None. '
-            f"Received: tie_embeddings={tie!r}"
-        )
-    if tie == "all" and source_size != target_size:
-        raise ValueError(
-            '`tie_embeddings="all"` needs one vocabulary for source and target. '
-            f"Received: source_vocabulary_size={source_size}, "
-            f"target_vocabulary_size={target_size}"
-        )
