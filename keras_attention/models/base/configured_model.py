@@ -32,13 +32,29 @@ from keras_attention.layers.base.serialization import (
     quantized_parts,
 )
 from keras_attention.models.base import preset_folder
-from keras_attention.models.base.compilation import PortableCompilation
 
 # Seconds of calls with one signature before `fit` and `predict` on torch trace it.
 # Tracing takes about as long.
 TRACE_AFTER = 1.0
 # The model whose step runs and may be replayed
 _replaying: ContextVar[Any] = ContextVar("replaying", default=None)
+
+
+class PortableCompilation:
+    """A mixin for models: a file leaves `jit_compile="auto"` to who loads it.
+
+    Keras saves what "auto" was on the backend of the writer. torch's compiler then runs
+    for a model from JAX (42 s for the first `predict` of a `MemN2N`, 0.06 s without),
+    and JAX does not compile a model from torch.
+    """
+
+    def get_compile_config(self) -> dict[str, Any]:
+        model: Any = super()
+        config: dict[str, Any] = model.get_compile_config()
+        # Keras keeps no record of the argument, and has no public name for its choice.
+        if config and config["jit_compile"] == model._resolve_auto_jit_compile():
+            config["jit_compile"] = "auto"
+        return config
 
 
 class ConfiguredModel(PortableCompilation, Checked, keras.Model):
@@ -267,20 +283,16 @@ def check_batches_divide(
     groups = max(1, current.num_model_replicas // current.num_processes)
     call: Any = getattr(keras.Model, method)
     arguments = inspect.signature(call).bind(model, *args, **kwargs).arguments
+    takes_all = not (arguments.get("steps_per_epoch") or arguments.get("steps"))
     for count, size in _counts_and_sizes(arguments, method.endswith("on_batch")):
-        last = (
-            0
-            if arguments.get("steps_per_epoch") or arguments.get("steps")
-            else count % size
-        )
-        sizes_of_batches = [*{n: True for n in (min(size, count), last) if n}]
-        if any(n % groups for n in sizes_of_batches):
-            sizes = " and ".join(map(str, sizes_of_batches))
+        last = count % size if takes_all else 0
+        sizes = dict.fromkeys(n for n in (min(size, count), last) if n)
+        if any(n % groups for n in sizes):
             raise ValueError(
                 f"The size of a batch must be a multiple of {groups}: the distribution "
                 "splits it over so many groups of devices of this process. Choose "
-                "another `batch_size`, and drop or pad the last samples. "
-                f"Received: {count} samples, in batches of {sizes}"
+                "another `batch_size`, and drop or pad the last samples. Received: "
+                f"{count} samples, in batches of {' and '.join(map(str, sizes))}"
             )
 
 

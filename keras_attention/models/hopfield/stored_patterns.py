@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_attention import kernels
 from keras_attention.layers.base.checked import Checked
-from keras_attention.models.base.compilation import PortableCompilation
+from keras_attention.models.base.configured_model import PortableCompilation
 from keras_attention.models.hopfield import arguments as check
 from keras_attention.models.hopfield.steps import as_numpy
 from keras_attention.ops.hopfield import streaming
