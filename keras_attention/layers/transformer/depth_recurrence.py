@@ -5,7 +5,6 @@ Shapes: B batch, T positions, S positions of a memory, D model width.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from inspect import Parameter, signature
 from typing import Any, ClassVar, NamedTuple
 
@@ -211,12 +210,14 @@ class DepthRecurrence(Configured, keras.layers.Layer):
         if not isinstance(block, keras.layers.Layer):
             raise ValueError(f"`block` must be a layer. Received: block={block!r}")
         one_of("position", position, (*POSITIONS, None))
-        if position == "learned" and max_length is None:
-            raise ValueError(
-                "`max_length` must be given with position='learned'. "
-                "Received: max_length=None"
-            )
-        if position != "learned" and max_length is not None:
+        if position == "learned":
+            if max_length is None:
+                raise ValueError(
+                    "`max_length` must be given with position='learned'. "
+                    "Received: max_length=None"
+                )
+            max_length = positive("max_length", max_length)
+        elif max_length is not None:
             raise ValueError(
                 "`max_length` must be None unless position='learned'. "
                 f"Received: max_length={max_length!r}, position={position!r}"
@@ -225,9 +226,7 @@ class DepthRecurrence(Configured, keras.layers.Layer):
         self.steps = positive("steps", steps)
         self.halting: Any = halting_layer(halting, self.dtype_policy)
         self.position = position
-        self.max_length = (
-            None if max_length is None else positive("max_length", max_length)
-        )
+        self.max_length = max_length
         accepted = signature(block.call).parameters
         self._mask_name = next((n for n in MASK_NAMES if n in accepted), None)
         memory = accepted.get("memory")
@@ -236,7 +235,6 @@ class DepthRecurrence(Configured, keras.layers.Layer):
     def build(self, inputs_shape: Any, memory_shape: Any = None) -> None:
         form = "(batch, length, width)"
         shape = check_shape("inputs", inputs_shape, form, what="rank 3,")
-        self._check_memory(memory_shape)
         options = {}
         if memory_shape is not None:
             options["memory"] = keras.KerasTensor(memory_shape, self.compute_dtype)
@@ -321,10 +319,7 @@ class DepthRecurrence(Configured, keras.layers.Layer):
                 "`positions` must be None with position=None, which does not use them. "
                 f"Received: positions={given['positions']!r}"
             )
-        self._check_memory(given.get("memory"))
-
-    def _check_memory(self, memory: Any) -> None:
-        if self._needs_memory and memory is None:
+        if self._needs_memory and given.get("memory") is None:
             raise ValueError(
                 f"`memory` must be given for block={self.block!r}. "
                 "Received: memory=None"
@@ -343,13 +338,18 @@ class DepthRecurrence(Configured, keras.layers.Layer):
         if mask is not None:
             is_valid = ops.logical_and(is_valid, mask)  # the mask may be (1, T)
         state = act.initial_halting(is_valid)
-        embed = None
         if self.position is not None:
-            embed = self._coordinates(x, positions)
+            positions = self._checked_positions(x, positions)
+        if self.position == "learned":
+            positions = self._places(positions)  # once: the gradient is a scatter
         states, weights = [], []
         for step in range(1, self.steps + 1):
-            if embed is not None:
-                x = x + embed(step)
+            if self.position == "learned":
+                x = x + (positions + self._times(ops.convert_to_tensor(step - 1)))
+            elif self.position is not None:
+                time, width = ops.convert_to_tensor(step), x.shape[-1]
+                waves = encodings.coordinates(positions, time, width)
+                x = x + ops.cast(waves, x.dtype)
             if self.halting is None:
                 x = self.block(x, **options)
                 continue
@@ -365,28 +365,18 @@ class DepthRecurrence(Configured, keras.layers.Layer):
         output = act.interpolate(states, weights)
         return Depth(output, state.updates, state.remainder), cost
 
-    def _coordinates(
-        self, x: Tensor, positions: Tensor | None
-    ) -> Callable[[int], Tensor]:
-        """Returns the function of a step t = 1 … that computes P, like (B, T, D)."""
-        length, width = x.shape[1:]
-        if positions is None:
-            if None not in (length, self.max_length) and length > self.max_length:
-                raise ValueError(
-                    "`inputs` must have at most `max_length` positions. "
-                    f"Received: inputs.shape={tuple(x.shape)}, "
-                    f"max_length={self.max_length}"
-                )
-            positions = masks.positions(ops.shape(x)[1])
-        if self.position == "learned":
-            places = self._places(positions)  # once: the gradient is a scatter
-            return lambda step: places + self._times(ops.convert_to_tensor(step - 1))
-
-        def embed(step: int) -> Tensor:
-            waves = encodings.coordinates(positions, ops.convert_to_tensor(step), width)
-            return ops.cast(waves, x.dtype)
-
-        return embed
+    def _checked_positions(self, x: Tensor, positions: Tensor | None) -> Tensor:
+        """Returns the positions i of the inputs, by default 0 … T − 1."""
+        if positions is not None:
+            return positions
+        length = x.shape[1]
+        if None not in (length, self.max_length) and length > self.max_length:
+            raise ValueError(
+                "`inputs` must have at most `max_length` positions. "
+                f"Received: inputs.shape={tuple(x.shape)}, "
+                f"max_length={self.max_length}"
+            )
+        return masks.positions(ops.shape(x)[1])
 
     def _table(self, name: str, count: Any, width: int) -> keras.layers.Embedding:
         table = keras.layers.Embedding(
