@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import os
 from collections.abc import Callable, Hashable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import keras
@@ -28,7 +28,14 @@ Begin = Callable[[Any, int], tuple[Any, Any, int]]
 
 
 class Generates:
-    """Mixin of models with KerasHub's protocol; see `keras_attention.samplers`."""
+    """Mixin of models with KerasHub's protocol; see `keras_attention.samplers`.
+
+    A subclass has `begin` and `next`, runs them with any sampler, and writes a
+    SavedModel of the function that its `_generation_graph` returns.
+    """
+
+    _input: str  # the name of the input that `generate` takes
+    begin: Any
 
     @abc.abstractmethod
     def next(self, prompt: Tensor, cache: Any, index: Any, static: Any) -> Any:
@@ -45,9 +52,132 @@ class Generates:
             cache.
         """
 
+    @cached_property
+    def _programs(self: Any) -> decoding.CompiledFunctions:
+        return decoding.CompiledFunctions(self)
+
+    def _write(
+        self: Any,
+        begin: Begin,
+        inputs: Any,
+        prompt: np.ndarray,
+        index: int,
+        max_length: int,
+        sampler: Any,
+        stops: tuple[int, ...] | None,
+        seed: int | None,
+        *key: Hashable,
+        fill: int = 0,
+    ) -> Any:
+        """Generates tokens after a prompt.
+
+        Args:
+            begin: f(inputs, length) that returns the first cache, the read-only
+                arguments of `next`, and `index`, the index of the first token to
+                generate.
+            inputs: arrays, the inputs of `begin`.
+            prompt: int32 (R, ·), with space for `max_length` tokens after `index`.
+            index: the index that `begin` will return.
+            max_length: the maximum number of tokens to generate.
+            sampler: a sampler or its name.
+            stops: tokens that end a sequence, or None.
+            seed: the seed of a random sampler.
+            *key: values that distinguish `begin` from the model's other `begin`
+                functions.
+            fill: the token after a stop token, which the prompt has behind its tokens.
+
+        Returns:
+            The tokens, int32 (R, max_length), or a tuple of them and the sampler's
+            further outputs.
+        """
+        sampler = samplers.get(sampler)
+        end = index + max_length
+        if isinstance(sampler, samplers.Sampler):
+            outputs = self._programs(
+                (sampler.key, stops, *key),
+                self._program(begin, sampler, stops),
+                inputs,
+                prompt,
+                np.asarray(end, "int32"),
+                sampler.draw(len(prompt), prompt.shape[1], seed),
+            )
+        else:
+            outputs = self._programs(
+                (sampler, stops, *key),
+                self._hub_program(begin, sampler, stops),
+                inputs,
+                prompt[:, :end],
+                variables=getattr(sampler, "variables", ()),
+            )
+        outputs = keras.tree.map_structure(ops.convert_to_numpy, outputs)
+        tokens = outputs[0] if isinstance(outputs, tuple) else outputs
+        tokens = tokens[..., index:end]
+        ends = np.isin(tokens, stops or ())  # unlike here, KerasHub writes after a stop
+        is_after_stop = np.cumsum(ends, axis=-1) > ends
+        tokens = np.where(is_after_stop, np.asarray(fill, tokens.dtype), tokens)
+        return (tokens, *outputs[1:]) if isinstance(outputs, tuple) else tokens
+
+    def _program(self, begin: Begin, sampler: Any, stops: Any) -> Callable:
+        """Builds the program for a sampler of this package, which stops at `end`."""
+
+        def run(inputs: Any, prompt: Tensor, end: Any, draws: Any) -> Any:
+            cache, static, index = begin(inputs, ops.shape(prompt)[1])
+            return sampler(
+                self.next,
+                prompt,
+                cache=cache,
+                index=index,
+                stop_token_ids=stops,
+                static=static,
+                max_length=end,
+                draws=draws,
+            )
+
+        return run
+
+    def _hub_program(self, begin: Begin, sampler: Any, stops: Any) -> Callable:
+        """Builds the program for a KerasHub sampler, which fills the whole prompt."""
+
+        def run(inputs: Any, prompt: Tensor) -> Any:
+            cache, static, index = begin(inputs, prompt.shape[1])
+            step, cache = as_hub(self.next, cache, static)
+            is_given = ops.arange(prompt.shape[1])[None] < index
+            return sampler(
+                step,
+                prompt,
+                cache=cache,
+                index=index,
+                stop_token_ids=stops,
+                mask=ops.broadcast_to(is_given, ops.shape(prompt)),
+                model=self,
+            )
+
+        return run
+
+    def _save_generation(
+        self: Any, path: Path, sampler: Any, max_length: int, *tokens: Any
+    ) -> None:
+        """Writes a SavedModel of the function that `_generation_graph` returns."""
+        sampler = in_graph(sampler)
+        write = self._generation_graph(sampler, max_length, *tokens)
+        symbol = self.input[self._input]
+        spec = keras.InputSpec(symbol.dtype, shape=symbol.shape, name=self._input)
+        rules = self._generation_rules(max_length)
+        plain = type(sampler) is samplers.GreedySampler
+        kernels.save_function(os.fspath(path), self, write, spec, rules, plain)
+
 
 class GeneratesTargets(Generates):
-    """Mixin of models that generate a sequence from a start token."""
+    """Mixin of models that generate a sequence from a start token.
+
+    Its `_source` and `_begin` are for a source of tokens. A model with other inputs, or
+    whose `begin` takes the length of the prompt, overrides them.
+    """
+
+    _input = "source"
+    _positions: int | None = None  # the number of learned positions
+    source_vocabulary_size: int | None = None  # None for another input
+    target_vocabulary_size: Any
 
     def generate(
         self,
@@ -88,15 +218,12 @@ class GeneratesTargets(Generates):
                 or target longer than the learned positions; or an `attention` that
                 cannot run step by step.
         """
-        model: Any = self
-        generator = model._generator
-        source = self._source(named_input(generator.input, inputs))
-        tokens = start_token_id, stop_token_ids
-        return generator(source, max_length, sampler, *tokens, seed)
-
-    def _source(self, source: Any) -> Any:
-        """Returns the input of `generate`, checked by the rules of the model."""
-        return source
+        stops = self._checked_stops(max_length, start_token_id, stop_token_ids)
+        source = self._source(named_input(self._input, inputs), max_length)
+        first = np.full((len(source), 1), start_token_id)
+        prompt = decoding.open_prompt(first, 1 + max_length).tokens
+        arrays, begin = {self._input: source}, self._begin
+        return self._write(begin, arrays, prompt, 1, max_length, sampler, stops, seed)
 
     def export_generation(
         self,
@@ -143,12 +270,75 @@ class GeneratesTargets(Generates):
                 below 1 or exceeds the learned positions; or a token is outside the
                 vocabulary.
         """
-        model: Any = self
-        model._generator.save(path, sampler, max_length, start_token_id, stop_token_ids)
+        tokens = start_token_id, stop_token_ids
+        self._save_generation(path, sampler, max_length, *tokens)
+
+    def _generation_graph(
+        self, sampler: Any, max_length: int, start_token_id: int, stop_token_ids: Any
+    ) -> Callable[[Tensor], Tensor]:
+        """Returns a function from the input to the tokens, for a graph of open sizes.
+
+        It maps one tensor (B, ...) to integers (B, T), where T is `max_length`.
+        """
+        stops = self._checked_stops(max_length, start_token_id, stop_token_ids)
+        program = self._program(self._begin, sampler, stops)
+
+        def write(source: Tensor) -> Tensor:
+            prompt = ops.zeros((ops.shape(source)[0], 1), "int32") + start_token_id
+            prompt = ops.pad(prompt, ((0, 0), (0, max_length)))  # (B, 1 + T)
+            return program({self._input: source}, prompt, 1 + max_length, None)[:, 1:]
+
+        return write
+
+    def _generation_rules(self, max_length: int) -> kernels.Rules:
+        """Returns the rules of the input in a graph, or raises a ValueError."""
+        if self._positions is not None and max_length > self._positions:
+            raise ValueError(
+                "`max_length` must not exceed the positions that the model has "
+                f"learned. Received: max_length={max_length}, {self._positions} "
+                "positions"
+            )
+        return kernels.Rules(self.source_vocabulary_size, self._positions)
+
+    def _source(self, source: Any, max_length: int) -> np.ndarray:
+        """Returns the input of `generate`, checked and padded to a bucket."""
+        size: Any = self.source_vocabulary_size
+        source = as_tokens(self._input, source, size)
+        length, positions = source.shape[1], self._positions
+        if positions is not None and max(length, max_length) > positions:
+            raise ValueError(
+                f"`{self._input}` and `max_length` must not exceed the positions that "
+                f"are learned. Received: {length} tokens, max_length={max_length}, "
+                f"{positions} positions"
+            )
+        return padded(source, positions)
+
+    def _checked_stops(
+        self, max_length: int, start_token_id: int, stop_token_ids: Any
+    ) -> tuple[int, ...] | None:
+        """Checks the arguments of `generate`, and returns the stop tokens."""
+        positive("max_length", max_length)
+        size = self.target_vocabulary_size
+        decoding.check_tokens("start_token_id", start_token_id, size)
+        return stop_tokens(stop_token_ids, size)
+
+    def _begin(self, inputs: Any, length: int) -> tuple[Any, Any, int]:
+        return (*self.begin(inputs), 1)
 
 
 class ContinuesPrompts(Generates):
-    """Mixin of models that continue prompts."""
+    """Mixin of models that continue prompts.
+
+    Prompts are aligned to end at the same position P, so that every row writes at the
+    same index. Positions before a shorter prompt are masked. With the `pad_token_id`
+    None, no token is padding. The `positions` of the model are its maximum number of
+    positions; None for no limit.
+    """
+
+    _input = "tokens"
+    pad_token_id: int | None = 0
+    positions: Any
+    vocabulary_size: Any
 
     def generate(
         self,
@@ -197,10 +387,33 @@ class ContinuesPrompts(Generates):
                 `max_length` or `num_sequences` below 1; more tokens in total than
                 learned positions; or an `attention` that cannot run step by step.
         """
-        model: Any = self
+        positive("max_length", max_length)
+        count = positive("num_sequences", num_sequences)
+        stops = stop_tokens(stop_token_ids, self.vocabulary_size)
         prompts = named_input("tokens", inputs)
-        return model._continuation(
-            prompts, max_length, sampler, stop_token_ids, seed, num_sequences
+        tokens, lengths = self._checked_prompts(prompts, max_length)
+        batch, index = tokens.shape
+        width = index + decoding.bucket(max_length)
+        fill = self._fill(stops)
+        prompt = np.full((batch, width), fill, "int32")
+        for row, tokens_of_row, length in zip(prompt, tokens, lengths):
+            row[index - length : index] = tokens_of_row[:length]
+        outputs = self._write(
+            partial(self._begin, count=count),
+            {"tokens": tokens, "length": lengths},
+            np.repeat(prompt, count, axis=0),
+            index,
+            max_length,
+            sampler,
+            stops,
+            seed,
+            count,
+            fill=fill,
+        )
+        if count == 1:
+            return outputs
+        return keras.tree.map_structure(
+            lambda x: x.reshape(batch, count, *x.shape[1:]), outputs
         )
 
     def export_generation(
@@ -234,283 +447,9 @@ class ContinuesPrompts(Generates):
             ImportError: TensorFlow is not installed.
             ValueError: as there, or `max_length` leaves no position for a prompt.
         """
-        model: Any = self
-        model._continuation.save(path, sampler, max_length, stop_token_ids)
+        self._save_generation(path, sampler, max_length, stop_token_ids)
 
-
-class Writer:
-    """Runs a model's compiled `next` with any sampler, for all `generate` methods.
-
-    Args:
-        model: a model with `begin` and `next`.
-        name: the name of the input that `generate` takes.
-    """
-
-    def __init__(self, model: Any, name: str) -> None:
-        self.model = model
-        self.input = name
-        self.functions = decoding.CompiledFunctions(model)
-
-    def save(
-        self: Any, path: Path, sampler: Any, max_length: int, *tokens: Any
-    ) -> None:
-        """Writes a SavedModel of the function that `graph` returns."""
-        sampler = in_graph(sampler)
-        write = self.graph(sampler, max_length, *tokens)
-        symbol = self.model.input[self.input]
-        spec = keras.InputSpec(symbol.dtype, shape=symbol.shape, name=self.input)
-        rules, plain = self.rules(max_length), type(sampler) is samplers.GreedySampler
-        kernels.save_function(os.fspath(path), self.model, write, spec, rules, plain)
-
-    def run(
-        self,
-        begin: Begin,
-        inputs: Any,
-        prompt: np.ndarray,
-        index: int,
-        max_length: int,
-        sampler: Any,
-        stops: tuple[int, ...] | None,
-        seed: int | None,
-        *key: Hashable,
-        fill: int = 0,
-    ) -> Any:
-        """Generates tokens after a prompt.
-
-        Args:
-            begin: f(inputs, length) that returns the first cache, the read-only
-                arguments of `next`, and `index`, the index of the first token to
-                generate.
-            inputs: arrays, the inputs of `begin`.
-            prompt: int32 (R, ·), with space for `max_length` tokens after `index`.
-            index: the index that `begin` will return.
-            max_length: the maximum number of tokens to generate.
-            sampler: a sampler or its name.
-            stops: tokens that end a sequence, or None.
-            seed: the seed of a random sampler.
-            *key: values that distinguish `begin` from the model's other `begin`
-                functions.
-            fill: the token after a stop token, which the prompt has behind its tokens.
-
-        Returns:
-            The tokens, int32 (R, max_length), or a tuple of them and the sampler's
-            further outputs.
-        """
-        sampler = samplers.get(sampler)
-        end = index + max_length
-        if isinstance(sampler, samplers.Sampler):
-            outputs = self.functions(
-                (sampler.key, stops, *key),
-                self.program(begin, sampler, stops),
-                inputs,
-                prompt,
-                np.asarray(end, "int32"),
-                sampler.draw(len(prompt), prompt.shape[1], seed),
-            )
-        else:
-            outputs = self.functions(
-                (sampler, stops, *key),
-                self._hub_program(begin, sampler, stops),
-                inputs,
-                prompt[:, :end],
-                variables=getattr(sampler, "variables", ()),
-            )
-        outputs = keras.tree.map_structure(ops.convert_to_numpy, outputs)
-        tokens = outputs[0] if isinstance(outputs, tuple) else outputs
-        tokens = tokens[..., index:end]
-        ends = np.isin(tokens, stops or ())  # unlike here, KerasHub writes after a stop
-        is_after_stop = np.cumsum(ends, axis=-1) > ends
-        tokens = np.where(is_after_stop, np.asarray(fill, tokens.dtype), tokens)
-        return (tokens, *outputs[1:]) if isinstance(outputs, tuple) else tokens
-
-    def program(self, begin: Begin, sampler: Any, stops: Any) -> Callable:
-        """Builds the program for a sampler of this package, which stops at `end`."""
-
-        def run(inputs: Any, prompt: Tensor, end: Any, draws: Any) -> Any:
-            cache, static, index = begin(inputs, ops.shape(prompt)[1])
-            return sampler(
-                self.model.next,
-                prompt,
-                cache=cache,
-                index=index,
-                stop_token_ids=stops,
-                static=static,
-                max_length=end,
-                draws=draws,
-            )
-
-        return run
-
-    def _hub_program(self, begin: Begin, sampler: Any, stops: Any) -> Callable:
-        """Builds the program for a KerasHub sampler, which fills the whole prompt."""
-
-        def run(inputs: Any, prompt: Tensor) -> Any:
-            cache, static, index = begin(inputs, prompt.shape[1])
-            step, cache = as_hub(self.model.next, cache, static)
-            is_given = ops.arange(prompt.shape[1])[None] < index
-            return sampler(
-                step,
-                prompt,
-                cache=cache,
-                index=index,
-                stop_token_ids=stops,
-                mask=ops.broadcast_to(is_given, ops.shape(prompt)),
-                model=self.model,
-            )
-
-        return run
-
-
-class Generator(Writer):
-    """Generates a sequence for each input of a model, from a start token.
-
-    Args:
-        model: a model with `begin(inputs) -> (cache, static)`, `next` and
-            `target_vocabulary_size`.
-        name: the name of the input.
-        vocabulary_size: the number of ids of an input that is a sequence, integers
-            (B, S) with 0 for padding, which is padded to the length of a bucket; None
-            for another input.
-        cached: whether `begin` is called as `begin(inputs, length)`, with the length of
-            the padded prompt.
-        positions: the number of learned positions; None for no limit.
-    """
-
-    def __init__(
-        self,
-        model: Any,
-        name: str,
-        vocabulary_size: int | None = None,
-        cached: bool = False,
-        positions: int | None = None,
-    ) -> None:
-        super().__init__(model, name)
-        self.vocabulary_size = vocabulary_size
-        self.cached = cached
-        self.positions = positions
-
-    def __call__(
-        self,
-        source: Any,
-        max_length: int,
-        sampler: Any,
-        start_token_id: int,
-        stop_token_ids: Any,
-        seed: int | None,
-    ) -> Any:
-        """Generates a sequence for each input; see `GeneratesTargets.generate`."""
-        stops = self._checked_stops(max_length, start_token_id, stop_token_ids)
-        positions = self.positions
-        if self.vocabulary_size is None:
-            source = np.asarray(ops.convert_to_numpy(source))
-        else:
-            source = as_tokens(self.input, source, self.vocabulary_size)
-            length = source.shape[1]
-            if positions is not None and max(length, max_length) > positions:
-                raise ValueError(
-                    f"`{self.input}` and `max_length` must not exceed the positions "
-                    f"that are learned. Received: {length} tokens, "
-                    f"max_length={max_length}, {positions} positions"
-                )
-            source = padded(source, positions)
-        inputs, first = {self.input: source}, np.full((len(source), 1), start_token_id)
-        prompt = decoding.open_prompt(first, 1 + max_length).tokens
-        begin = self._begin
-        return self.run(begin, inputs, prompt, 1, max_length, sampler, stops, seed)
-
-    def graph(
-        self, sampler: Any, max_length: int, start_token_id: int, stop_token_ids: Any
-    ) -> Callable[[Tensor], Tensor]:
-        """Returns a function from the input to the tokens, for a graph of open sizes.
-
-        It maps one tensor (B, ...) to integers (B, T), where T is `max_length`.
-        """
-        stops = self._checked_stops(max_length, start_token_id, stop_token_ids)
-        program = self.program(self._begin, sampler, stops)
-
-        def write(source: Tensor) -> Tensor:
-            prompt = ops.zeros((ops.shape(source)[0], 1), "int32") + start_token_id
-            prompt = ops.pad(prompt, ((0, 0), (0, max_length)))  # (B, 1 + T)
-            return program({self.input: source}, prompt, 1 + max_length, None)[:, 1:]
-
-        return write
-
-    def rules(self, max_length: int) -> kernels.Rules:
-        """Returns the rules of the input in a graph, or raises a ValueError."""
-        if self.positions is not None and max_length > self.positions:
-            raise ValueError(
-                "`max_length` must not exceed the positions that the model has "
-                f"learned. Received: max_length={max_length}, {self.positions} "
-                "positions"
-            )
-        return kernels.Rules(self.vocabulary_size, self.positions)
-
-    def _checked_stops(
-        self, max_length: int, start_token_id: int, stop_token_ids: Any
-    ) -> tuple[int, ...] | None:
-        """Checks the arguments of `generate`, and returns the stop tokens."""
-        positive("max_length", max_length)
-        size = self.model.target_vocabulary_size
-        decoding.check_tokens("start_token_id", start_token_id, size)
-        return stop_tokens(stop_token_ids, size)
-
-    def _begin(self, inputs: Any, length: int) -> tuple[Any, Any, int]:
-        lengths = (length,) if self.cached else ()
-        return (*self.model.begin(inputs, *lengths), 1)
-
-
-class Continuation(Writer):
-    """Continues prompts with a model's compiled `begin` and `next`.
-
-    Prompts are aligned to end at the same position P, so that every row writes at the
-    same index. Positions before a shorter prompt are masked. With the `pad_token_id`
-    None, no token is padding. The `positions` of the model are its maximum number of
-    positions; None for no limit.
-    """
-
-    def __init__(self, model: Any, pad_token_id: int | None = 0) -> None:
-        super().__init__(model, "tokens")
-        self.pad_token_id = pad_token_id
-
-    def __call__(
-        self,
-        prompts: Any,
-        max_length: int,
-        sampler: Any,
-        stop_token_ids: Any,
-        seed: int | None,
-        count: int,
-    ) -> Any:
-        """Generates tokens after each prompt; see `ContinuesPrompts.generate`."""
-        positive("max_length", max_length)
-        positive("num_sequences", count)
-        stops = stop_tokens(stop_token_ids, self.model.vocabulary_size)
-        tokens, lengths = self._checked(prompts, max_length)
-        batch, index = tokens.shape
-        width = index + decoding.bucket(max_length)
-        fill = self._fill(stops)
-        prompt = np.full((batch, width), fill, "int32")
-        for row, tokens_of_row, length in zip(prompt, tokens, lengths):
-            row[index - length : index] = tokens_of_row[:length]
-        outputs = self.run(
-            partial(self._begin, count=count),
-            {"tokens": tokens, "length": lengths},
-            np.repeat(prompt, count, axis=0),
-            index,
-            max_length,
-            sampler,
-            stops,
-            seed,
-            count,
-            fill=fill,
-        )
-        if count == 1:
-            return outputs
-        return keras.tree.map_structure(
-            lambda x: x.reshape(batch, count, *x.shape[1:]), outputs
-        )
-
-    def graph(
+    def _generation_graph(
         self, sampler: Any, max_length: int, stop_token_ids: Any
     ) -> Callable[[Tensor], Tensor]:
         """Returns a function from prompts to tokens, for a graph of open sizes.
@@ -518,8 +457,8 @@ class Continuation(Writer):
         It maps prompts (B, P), padded at the end, to integers (B, max_length).
         """
         positive("max_length", max_length)
-        stops = stop_tokens(stop_token_ids, self.model.vocabulary_size)
-        program = self.program(self._begin, sampler, stops)
+        stops = stop_tokens(stop_token_ids, self.vocabulary_size)
+        program = self._program(self._begin, sampler, stops)
 
         def write(tokens: Tensor) -> Tensor:
             # The first pass leaves out the last column, and a prompt may have only one.
@@ -541,20 +480,20 @@ class Continuation(Writer):
 
         return write
 
-    def rules(self, max_length: int) -> kernels.Rules:
+    def _generation_rules(self, max_length: int) -> kernels.Rules:
         """Returns the rules of prompts in a graph, or raises a ValueError."""
-        most = self.model.positions
+        most = self.positions
         if most is not None and max_length >= most:
             raise ValueError(
                 "`max_length` must be below the number of positions that the model "
                 f"has learned. Received: max_length={max_length}, {most} positions"
             )
         longest = None if most is None else most - max_length
-        size = self.model.vocabulary_size
+        size = self.vocabulary_size
         return kernels.Rules(size, longest, True, self.pad_token_id)
 
     def _begin(self, inputs: Any, length: int, count: int = 1) -> tuple[Any, Any, int]:
-        both = self.model.begin(inputs, length)
+        both = self.begin(inputs, length)
         if count > 1:  # process each prompt once for all its sequences
             repeat = partial(ops.repeat, repeats=count, axis=0)
             both = keras.tree.map_structure(repeat, both)
@@ -566,10 +505,12 @@ class Continuation(Writer):
             return self.pad_token_id
         return stops[0] if stops else 0  # 0 where all tokens are generated
 
-    def _checked(self, prompts: Any, max_length: int) -> tuple[np.ndarray, np.ndarray]:
+    def _checked_prompts(
+        self, prompts: Any, max_length: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Returns the prompts (B, P), padded at the end, and their lengths (B,)."""
         pad = self.pad_token_id
-        tokens = as_tokens("tokens", _rows(prompts, pad), self.model.vocabulary_size)
+        tokens = as_tokens("tokens", _rows(prompts, pad), self.vocabulary_size)
         if pad is None:  # the rows of a list give the lengths, those of an array P
             lengths = np.array([len(row) for row in prompts])
         else:
@@ -583,7 +524,7 @@ class Continuation(Writer):
                 f"Received: rows of {lengths.tolist()} tokens in "
                 f"{tokens.shape[1]} positions"
             )
-        longest, most = int(lengths.max()), self.model.positions
+        longest, most = int(lengths.max()), self.positions
         if most is not None and longest + max_length > most:
             raise ValueError(
                 "The longest prompt and `max_length` together must not exceed the "

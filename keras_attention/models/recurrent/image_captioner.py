@@ -20,7 +20,7 @@ from keras_attention.layers.base.adapter import as_attention
 from keras_attention.layers.base.arguments import fraction
 from keras_attention.layers.base.serialization import QUANTIZED, as_config, export
 from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
-from keras_attention.models.base.generation import GeneratesTargets, Generator
+from keras_attention.models.base.generation import GeneratesTargets
 from keras_attention.models.base.strings import Captions
 from keras_attention.models.recurrent.image_encoder import (
     FILTERS,
@@ -254,7 +254,7 @@ class ImageCaptioner(Captions, GeneratesTargets, ConfiguredModel):
         self._parts = parts
         self._grid = tuple(features.shape[1:3]) if len(features.shape) == 4 else None
         self._layer_configs["encoder"] = as_config(encoder)
-        self._generator = Generator(self, name)
+        self._input = name
 
     @property
     def encoder(self) -> Any:
@@ -301,7 +301,7 @@ class ImageCaptioner(Captions, GeneratesTargets, ConfiguredModel):
             "alignment_sum" (B, S) of the cache is the total attention to each location,
             for the coverage penalty of a beam search.
         """
-        name = self._generator.input
+        name = self._input
         image = ops.cast(inputs[name], self.input[name].dtype)
         features = self._parts.features_of(image)
         memory, is_valid, state = self._parts.encode(features)
@@ -318,8 +318,8 @@ class ImageCaptioner(Captions, GeneratesTargets, ConfiguredModel):
             logits = ops.log_softmax(logits)  # as `CarryChoices`
         return logits, outputs, cache
 
-    def _source(self, source: Any) -> np.ndarray:
-        name, image = self._generator.input, np.asarray(ops.convert_to_numpy(source))
+    def _source(self, source: Any, max_length: int) -> np.ndarray:
+        name, image = self._input, np.asarray(ops.convert_to_numpy(source))
         if not fits(image.shape, self.image_shape) or image.dtype.kind not in "fiub":
             sizes = ", ".join("any" if n is None else str(n) for n in self.image_shape)
             raise ValueError(

@@ -13,7 +13,7 @@ from keras import ops
 
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.configured_model import ConfiguredModel
-from keras_attention.models.base.generation import Continuation, ContinuesPrompts
+from keras_attention.models.base.generation import ContinuesPrompts
 from keras_attention.models.base.strings import Completes
 from keras_attention.models.base.weight_folder import Path
 from keras_attention.models.transformer.backbone import Architecture, Backbone
@@ -147,7 +147,6 @@ class CausalLM(Completes, ContinuesPrompts, ConfiguredModel):
         logits = backbone.logits(hidden)  # (B, T, V)
         super().__init__({"tokens": tokens}, logits, locals())
         self._backbone = backbone
-        self._continuation = Continuation(self, pad_token_id)
 
     @classmethod
     def from_gpt2(

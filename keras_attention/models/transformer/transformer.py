@@ -14,7 +14,7 @@ from keras import ops
 
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.configured_model import ConfiguredModel
-from keras_attention.models.base.generation import GeneratesTargets, Generator
+from keras_attention.models.base.generation import GeneratesTargets
 from keras_attention.models.base.strings import Translates
 from keras_attention.models.transformer.backbone import Architecture, Backbone
 from keras_attention.ops.sequence import decoding
@@ -165,8 +165,7 @@ class Transformer(Translates, GeneratesTargets, ConfiguredModel):
         logits = decoder.logits(hidden)  # (B, T, V)
         super().__init__({"source": source, "target": target}, logits, locals())
         self._encoder, self._decoder = encoder, decoder
-        size, positions = source_vocabulary_size, decoder.positions
-        self._generator = Generator(self, "source", size, True, positions)
+        self._positions = decoder.positions
 
     @classmethod
     def from_size(
@@ -230,3 +229,6 @@ class Transformer(Translates, GeneratesTargets, ConfiguredModel):
         token = decoding.read(prompt, index - 1)  # (B,)
         hidden, cache = self._decoder.step(token, index - 1, cache, index - 1, static)
         return self._decoder.logits(hidden), hidden, cache
+
+    def _begin(self, inputs: dict[str, Tensor], length: int) -> tuple[list, list, int]:
+        return (*self.begin(inputs, length), 1)

@@ -115,10 +115,9 @@ def export_completer(
     tf = require("tensorflow")
     from keras_attention.kernels.saved_model.checks import checked
 
-    continuation = model._continuation
     chosen = known(in_graph(samplers.one_sequence(sampler)), vocabulary)
-    write = continuation.graph(chosen, max_length, vocabulary.end_token_id)
-    rules = Rules(positions=continuation.rules(max_length).positions)
+    write = model._generation_graph(chosen, max_length, vocabulary.end_token_id)
+    rules = Rules(positions=model._generation_rules(max_length).positions)
     pieces = tf_tokenizer(vocabulary, "text")
 
     def serve(texts: Tensor) -> Tensor:

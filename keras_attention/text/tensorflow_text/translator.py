@@ -15,7 +15,7 @@ import keras
 from keras_attention import samplers
 from keras_attention.kernels import Rules
 from keras_attention.layers.base.arguments import positive
-from keras_attention.models.base.generation import Generator, in_graph
+from keras_attention.models.base.generation import GeneratesTargets, in_graph
 from keras_attention.text.tensorflow_text.packages import require
 from keras_attention.text.tensorflow_text.subwords import Subwords
 from keras_attention.text.vocabulary import PADDING
@@ -148,11 +148,10 @@ def export_translator(
     words = tf_tokenizer(target_vocabulary, "target")
     sampler = known(in_graph(samplers.one_sequence(sampler)), target_vocabulary)
     start, end = target_vocabulary.start_token_id, target_vocabulary.end_token_id
-    generator = getattr(model, "_generator", None) or Generator(
-        model, "source", model.source_vocabulary_size
-    )
-    write = generator.graph(sampler, max_length, start, end)
-    most = generator.rules(max_length).positions
+    if not isinstance(model, GeneratesTargets):
+        model = _Other(model)
+    write = model._generation_graph(sampler, max_length, start, end)
+    most = model._generation_rules(max_length).positions
 
     def serve(texts: Tensor) -> Tensor:
         rows = pieces.tokenize(texts)  # ragged (B, ·)
@@ -166,6 +165,17 @@ def export_translator(
         return tf.where(rows.row_lengths() > 0, written, "")
 
     write_archive(path, serve, pieces, words)
+
+
+class _Other(GeneratesTargets):
+    """Another model with the methods `begin` and `next` of `Seq2Seq`."""
+
+    next: Any = None
+
+    def __init__(self, model: Any) -> None:
+        self.begin, self.next = model.begin, model.next
+        self.source_vocabulary_size = model.source_vocabulary_size
+        self.target_vocabulary_size = model.target_vocabulary_size
 
 
 def write_archive(path: Any, serve: Callable, *tokenizers: Any) -> None:

@@ -1,4 +1,4 @@
-"""`Generator`: what goes to a model that writes, and which program runs."""
+"""`GeneratesTargets`: what goes to a model that writes, and which program runs."""
 
 import gc
 
@@ -8,21 +8,22 @@ import pytest
 from keras import ops
 
 from keras_attention import samplers
-from keras_attention.models.base.generation import Generator
+from keras_attention.models.base.generation import GeneratesTargets
 
 pytestmark = pytest.mark.backends("all")
 
 V, T = 7, 5
 
 
-class Counting(keras.layers.Layer):
+class Counting(GeneratesTargets, keras.layers.Layer):
     """Writes the word behind the last one, from one that its inputs tell."""
 
+    _input = "words"
+    source_vocabulary_size = 11
     target_vocabulary_size = V
 
-    def __init__(self, name="words", vocabulary_size=11):
+    def __init__(self):
         super().__init__()
-        self.generate = Generator(self, name, vocabulary_size)
         self.seen = []
 
     def begin(self, inputs):
@@ -36,6 +37,13 @@ class Counting(keras.layers.Layer):
     def next(self, prompt, cache, index, static=None):
         word = (cache["first"] + index) % V
         return ops.one_hot(word, V), None, cache
+
+
+class CountingInPictures(Counting):
+    _input = "picture"
+
+    def _source(self, source, max_length):
+        return source
 
 
 def written(first, length=T):
@@ -61,7 +69,7 @@ class Foreign:
 
 
 def test_pictures_go_through_as_they_are_and_sequences_are_padded():
-    model = Counting("picture", None)
+    model = CountingInPictures()
     picture = np.zeros((2, 3, 5, 1), "float32")
     picture[1, 0, 0] = 2.0
     np.testing.assert_array_equal(run(model, picture), written([0, 2]))
