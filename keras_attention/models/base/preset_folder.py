@@ -27,6 +27,7 @@ import numpy as np
 
 from keras_attention import kernels
 from keras_attention.models.base.preprocessor import Preprocessor
+from keras_attention.models.base.weight_folder import hdf5
 from keras_attention.version import __version__
 
 CONFIG = "config.json"
@@ -230,9 +231,11 @@ def _load_weights(model: Any, path: pathlib.Path, kwargs: dict[str, Any]) -> Non
         with tempfile.TemporaryDirectory() as folder:
             saved = pathlib.Path(folder) / WEIGHTS
             model.save_weights(saved)
-            surplus = sorted(_weight_names(file) - _weight_names(saved))
-        if surplus:
-            raise ValueError(f"the file has weights that the model lacks: {surplus[0]}")
+            for name in sorted({*hdf5(file)} - {*hdf5(saved)}):
+                if not name.startswith(f"{OPTIMIZER}/"):
+                    raise ValueError(
+                        f"the file has weights that the model lacks: {name}"
+                    )
     except (*FAULTS, UserWarning) as error:
         if not kwargs:
             raise _damaged(file, error) from error
@@ -241,19 +244,6 @@ def _load_weights(model: Any, path: pathlib.Path, kwargs: dict[str, Any]) -> Non
             "The arguments must fit the weights of the preset, or `load_weights` must "
             f"be False. Received: {arguments} ({error})"
         ) from error
-
-
-def _weight_names(path: pathlib.Path) -> set[str]:
-    """Returns the names of the weights in a file, without those of the optimizer."""
-    names: set[str] = set()
-
-    def visit(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset) and name.split("/")[0] != OPTIMIZER:
-            names.add(name)
-
-    with h5py.File(path, "r") as file:
-        file.visititems(visit)
-    return names
 
 
 def read_json(path: pathlib.Path) -> dict[str, Any]:

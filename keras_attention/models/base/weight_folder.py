@@ -236,10 +236,10 @@ def _hub_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
             f"`path` must hold the weights as one file, {HUB_WEIGHTS}. "
             f"Received: {str(folder)!r}, with {files}"
         )
-    tensors = _hdf5(folder / HUB_WEIGHTS)
+    tensors = hdf5(folder / HUB_WEIGHTS)
     task = folder / HUB_TASK
     if task.is_file():
-        tensors.update({f"task/{name}": tensor for name, tensor in _hdf5(task).items()})
+        tensors.update({f"task/{name}": tensor for name, tensor in hdf5(task).items()})
     return tensors
 
 
@@ -285,8 +285,12 @@ def _safetensors(file: pathlib.Path) -> dict[str, StoredTensor]:
     return tensors
 
 
-def _hdf5(file: pathlib.Path) -> dict[str, StoredTensor]:
-    """Lists the tensors of a file that Keras' `save_weights` wrote, by their paths."""
+def hdf5(file: pathlib.Path) -> dict[str, StoredTensor]:
+    """Lists the tensors of a file that Keras' `save_weights` wrote, by their paths.
+
+    Raises:
+        ValueError: if the file is not a complete HDF5 file, or refers to other files.
+    """
     tensors = {}
 
     def visit(name: str, item: Any) -> None:

@@ -5,6 +5,7 @@ Shapes: B batch, T tokens, S positions of a memory, D width, V words of the voca
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import keras
@@ -20,28 +21,15 @@ from keras_attention.layers.transformer.blocks import (
     copy_layer,
     norm_like,
 )
-from keras_attention.models.base.configured_model import check_sizes
 
 Tensor = Any
 ADDED = ("sinusoidal", "learned")
-SIZES = (
-    "vocabulary_size",
-    "source_vocabulary_size",
-    "target_vocabulary_size",
-    "num_classes",
-    "num_layers",
-    "dim",
-    "max_length",
-)
+SIZES = ("num_classes", "num_layers", "dim", "max_length")
 # The allowed keys of a model's `block`. All others are arguments of the model.
-OF_BLOCKS = [
-    "activation",
-    "attention",
-    "epsilon",
-    "gated",
-    "norm_first",
-    "normalization",
-]
+OF_BLOCKS = sorted(
+    {*signature(Block.__init__).parameters}
+    - {"self", "num_heads", "intermediate_dim", "dropout", "kwargs"}
+)
 
 
 class Architecture:
@@ -59,7 +47,9 @@ class Architecture:
     def __init__(
         self, arguments: dict[str, Any], default_heads: int = 8, **defaults: Any
     ) -> None:
-        check_sizes(**{name: arguments[name] for name in SIZES if name in arguments})
+        for name, value in arguments.items():
+            if name in SIZES or name.endswith("vocabulary_size"):
+                positive(name, value)
         dim, num_heads = arguments["dim"], arguments["num_heads"]
         position, block = arguments.get("position"), arguments.get("block")
         self.position, attention_position = split_position(position)
