@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 from collections.abc import Iterator
@@ -38,6 +39,18 @@ from keras_attention.models.base import preset_folder
 TRACE_AFTER = 1.0
 # The model whose step runs and may be replayed
 _replaying: ContextVar[Any] = ContextVar("replaying", default=None)
+
+
+def _checked(name: str) -> Any:
+    """Returns the method of `keras.Model` that has this name, after a check of data."""
+    method: Any = getattr(keras.Model, name)
+
+    @functools.wraps(method)
+    def checked(model: Any, *args: Any, **kwargs: Any) -> Any:
+        model._check_data(name, args, kwargs)
+        return method(model, *args, **kwargs)
+
+    return checked
 
 
 class PortableCompilation:
@@ -190,29 +203,12 @@ class ConfiguredModel(PortableCompilation, Checked, keras.Model):
             for name in ("train_step", "compute_loss")
         )
 
-    def fit(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_data("fit", args, kwargs)
-        return super().fit(*args, **kwargs)
-
-    def evaluate(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_data("evaluate", args, kwargs)
-        return super().evaluate(*args, **kwargs)
-
-    def predict(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_data("predict", args, kwargs)
-        return super().predict(*args, **kwargs)
-
-    def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_data("train_on_batch", args, kwargs)
-        return super().train_on_batch(*args, **kwargs)
-
-    def test_on_batch(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_data("test_on_batch", args, kwargs)
-        return super().test_on_batch(*args, **kwargs)
-
-    def predict_on_batch(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_data("predict_on_batch", args, kwargs)
-        return super().predict_on_batch(*args, **kwargs)
+    fit = _checked("fit")
+    evaluate = _checked("evaluate")
+    predict = _checked("predict")
+    train_on_batch = _checked("train_on_batch")
+    test_on_batch = _checked("test_on_batch")
+    predict_on_batch = _checked("predict_on_batch")
 
     def _check_data(self, method: str, args: tuple, kwargs: dict[str, Any]) -> None:
         check_batches_divide(self, method, args, kwargs)

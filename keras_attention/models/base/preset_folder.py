@@ -1,4 +1,4 @@
-"""The folder of a preset, laid out as in KerasHub.
+"""The folder of a preset, laid out as in KerasHub, and the preprocessors in it.
 
 config.json           the class of the model and its arguments
 model.weights.h5      the weights
@@ -12,21 +12,21 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import inspect
 import json
 import os
 import pathlib
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import h5py
 import keras
 import numpy as np
 
 from keras_attention import kernels
-from keras_attention.models.base.preprocessor import Preprocessor
 from keras_attention.models.base.weight_folder import hdf5
 from keras_attention.version import __version__
 
@@ -41,6 +41,60 @@ ENTRIES = ("module", "class_name", "config", "registered_name")  # of config.jso
 OPTIMIZER = "optimizer"  # a group of the file of weights that a preset leaves out
 # What reading a file that is damaged, or that a stranger wrote, may raise.
 FAULTS = (AttributeError, KeyError, OSError, RuntimeError, TypeError, ValueError)
+
+
+class Preprocessor:
+    """Stands between a model and the strings of its users.
+
+    A model holds its preprocessor in `model.preprocessor`, and `save_to_preset` saves
+    both. A subclass has a method for each string method of its models, with the model
+    as the first argument: `answer(model, sentences, question)`, `translate(model,
+    texts)`, and so on.
+
+    A subclass is registered by `keras.saving.register_keras_serializable`, as layers
+    are, so that `from_preset` finds it.
+    """
+
+    # The file, the reader and the writer of each argument that is an asset.
+    _assets: ClassVar[dict[str, tuple[str, Callable, Callable]]] = {}
+
+    @property
+    def model_sizes(self) -> dict[str, int]:
+        """Sizes that the model must have, by the name of its argument."""
+        names = [name for name in self._assets if name.endswith("vocabulary")]
+        return {f"{name}_size": len(getattr(self, name)) for name in names}
+
+    def check(self, model: Any) -> None:
+        """Raises a ValueError if the model does not fit, according to `model_sizes`."""
+        for name, size in self.model_sizes.items():
+            value = getattr(model, name, None)
+            if value != size:
+                raise ValueError(
+                    f"`model.preprocessor` must fit the model: a "
+                    f"{type(self).__name__} with these vocabularies and classes needs "
+                    f"{name}={size}. Received: a {type(model).__name__} with "
+                    f"{name}={value}"
+                )
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that JSON can hold, for `from_assets`."""
+        names = inspect.signature(type(self)).parameters
+        return {n: getattr(self, n) for n in names if n not in self._assets}
+
+    def save_assets(self, folder: pathlib.Path) -> None:
+        """Writes files, such as a vocabulary, into a folder that exists."""
+        for name, (file, _, save) in self._assets.items():
+            save(getattr(self, name), folder / file)
+
+    @classmethod
+    def from_assets(cls, folder: pathlib.Path, config: dict[str, Any]) -> Self:
+        """Makes the preprocessor from what `save_assets` and `get_config` gave.
+
+        Raises:
+            ValueError: a file is damaged. The message names it.
+        """
+        assets = {k: load(folder / file) for k, (file, load, _) in cls._assets.items()}
+        return cls(**assets, **config)
 
 
 def write(
