@@ -161,9 +161,10 @@ def open_folder(path: Path, hugging_face: str, hub: str) -> WeightFolder:
             f"Received: path={os.fspath(path)!r}"
         )
     config = _read_json(folder / CONFIG)
+    inner: Any = config
     if "model_type" in config:
         kind, entry, wanted = config["model_type"], "model_type", hugging_face
-        inner, tensors = config, _hugging_face_tensors(folder)
+        tensors = _hugging_face_tensors(folder)
     else:
         inner = config.get("config")
         if not isinstance(inner, dict) or "class_name" not in config:
