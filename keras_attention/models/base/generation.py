@@ -79,7 +79,7 @@ class Generates:
             prompt: int32 (R, ·), with space for `max_length` tokens after `index`.
             index: the index that `begin` will return.
             max_length: the maximum number of tokens to generate.
-            sampler: a sampler or its name.
+            sampler: a sampler.
             stops: tokens that end a sequence, or None.
             seed: the seed of a random sampler.
             *key: values that distinguish `begin` from the model's other `begin`
@@ -90,7 +90,6 @@ class Generates:
             The tokens, int32 (R, max_length), or a tuple of them and the sampler's
             further outputs.
         """
-        sampler = samplers.get(sampler)
         end = index + max_length
         if isinstance(sampler, samplers.Sampler):
             outputs = self._programs(
@@ -219,6 +218,7 @@ class GeneratesTargets(Generates):
                 cannot run step by step.
         """
         stops = self._checked_stops(max_length, start_token_id, stop_token_ids)
+        sampler = samplers.get(sampler)
         source = self._source(named_input(self._input, inputs), max_length)
         first = np.full((len(source), 1), start_token_id)
         prompt = decoding.open_prompt(first, 1 + max_length).tokens
@@ -387,6 +387,7 @@ class ContinuesPrompts(Generates):
                 `max_length` or `num_sequences` below 1; more tokens in total than
                 learned positions; or an `attention` that cannot run step by step.
         """
+        sampler = samplers.get(sampler)
         positive("max_length", max_length)
         count = positive("num_sequences", num_sequences)
         stops = stop_tokens(stop_token_ids, self.vocabulary_size)
