@@ -235,6 +235,7 @@ class DepthRecurrence(Configured, keras.layers.Layer):
     def build(self, inputs_shape: Any, memory_shape: Any = None) -> None:
         form = "(batch, length, width)"
         shape = check_shape("inputs", inputs_shape, form, what="rank 3,")
+        self._check_memory(memory_shape)
         options = {}
         if memory_shape is not None:
             options["memory"] = keras.KerasTensor(memory_shape, self.compute_dtype)
@@ -319,7 +320,10 @@ class DepthRecurrence(Configured, keras.layers.Layer):
                 "`positions` must be None with position=None, which does not use them. "
                 f"Received: positions={given['positions']!r}"
             )
-        if self._needs_memory and given.get("memory") is None:
+        self._check_memory(given.get("memory"))
+
+    def _check_memory(self, memory: Any) -> None:
+        if self._needs_memory and memory is None:
             raise ValueError(
                 f"`memory` must be given for block={self.block!r}. "
                 "Received: memory=None"
