@@ -19,7 +19,7 @@ import keras
 
 from keras_attention import kernels, layers, models
 from keras_attention.layers.external_memory.memory_cell import MemoryCell
-from keras_attention.layers.transformer.block import Block
+from keras_attention.layers.transformer.blocks import Block
 
 # The axes to split, in the order of preference, by the name of a weight. If the mesh
 # divides none of them, the weight stays whole. A weight that is not listed stays whole.

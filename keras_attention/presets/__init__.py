@@ -9,8 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from keras_attention.models.base.preprocessor import Preprocessor
-    from keras_attention.models.base.preset_folder import write
+    from keras_attention.models.base.preset_folder import Preprocessor, write
     from keras_attention.presets.cards import card, load, names
     from keras_attention.presets.preprocessors import (
         BlankPreprocessor,
@@ -25,8 +24,9 @@ if TYPE_CHECKING:
     )
 
 _MODULES = {
-    "Preprocessor": "keras_attention.models.base.preprocessor",
-    "write": "keras_attention.models.base.preset_folder",
+    **dict.fromkeys(
+        ("Preprocessor", "write"), "keras_attention.models.base.preset_folder"
+    ),
     **dict.fromkeys(("card", "load", "names"), "keras_attention.presets.cards"),
 }
 

@@ -1,12 +1,12 @@
 """The blocks of a Transformer."""
 
-from keras_attention.layers.transformer.adaptive_halting import AdaptiveHalting
-from keras_attention.layers.transformer.depth_recurrence import DepthRecurrence
-from keras_attention.layers.transformer.transformer_decoder_block import (
+from keras_attention.layers.transformer.blocks import (
     TransformerDecoderBlock,
-)
-from keras_attention.layers.transformer.transformer_encoder_block import (
     TransformerEncoderBlock,
+)
+from keras_attention.layers.transformer.depth_recurrence import (
+    AdaptiveHalting,
+    DepthRecurrence,
 )
 
 __all__ = [

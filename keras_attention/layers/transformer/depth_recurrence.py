@@ -1,11 +1,10 @@
-"""A recurrence over depth: one block, applied several times.
+"""A recurrence over depth: one block, applied several times, and when it halts.
 
 Shapes: B batch, T positions, S positions of a memory, D model width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from inspect import Parameter, signature
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,17 +12,110 @@ import keras
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.layers.base.arguments import check_shape, one_of, positive
+from keras_attention.layers.base.arguments import (
+    check_shape,
+    number,
+    one_of,
+    positive,
+)
 from keras_attention.layers.base.checked import check_usable
 from keras_attention.layers.base.serialization import Configured, as_config, export
-from keras_attention.layers.transformer import adaptive_halting
 from keras_attention.numerics import masks
+from keras_attention.numerics.precision import to_float32
 from keras_attention.ops import halting as act
 from keras_attention.ops import positions as encodings
 
 Tensor = Any
 POSITIONS = ("sinusoidal", "learned")
 MASK_NAMES = ("mask", "inputs_mask")  # of our blocks
+
+
+@export
+class AdaptiveHalting(Configured, keras.layers.Layer):
+    """Computes the probability that a position halts: p = σ(w xₜ + b).
+
+    It is the `halting` of a `DepthRecurrence`. A position halts at the step where the
+    sum of its probabilities exceeds the threshold; see `ops.halting.halting_step`.
+
+    Args:
+        threshold: 1 − ε, the sum of probabilities above which a position halts.
+        ponder_weight: τ, the weight of the ponder cost in the loss. The cost is the
+            mean of N + R over all valid positions: the number of steps and the
+            remainder.
+        initial_bias: the initial b. The default, 1, halts after two steps at first.
+
+    Call arguments:
+        inputs: (B, T, D).
+
+    Returns:
+        The probabilities (B, T) in the compute dtype.
+
+    Raises:
+        ValueError: for a threshold outside (0, 1] or a negative weight.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import AdaptiveHalting
+    >>> x = np.zeros((2, 3, 4), "float32")
+    >>> tuple(AdaptiveHalting(threshold=0.9)(x).shape)
+    (2, 3)
+
+    Reference:
+        Graves, "Adaptive computation time for recurrent neural networks" (2016),
+        section 2; Dehghani et al., "Universal Transformers" (2019), section 2.2.
+    """
+
+    float_inputs = ("inputs",)
+
+    def __init__(
+        self,
+        threshold: float = 0.99,
+        ponder_weight: float = 0.01,
+        initial_bias: float = 1.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        if not 0 < number("threshold", threshold) <= 1:
+            raise ValueError(
+                "`threshold` must be above 0 and at most 1. "
+                f"Received: threshold={threshold}"
+            )
+        self.threshold = threshold
+        self.ponder_weight = number("ponder_weight", ponder_weight, least=0)
+        self.initial_bias = number("initial_bias", initial_bias)
+        self._dense = keras.layers.Dense(
+            1,
+            bias_initializer=keras.initializers.Constant(initial_bias),
+            dtype=self.dtype_policy,
+            name="dense",
+        )
+
+    def build(self, inputs_shape: Any) -> None:
+        self._dense.build(inputs_shape)
+        self.built = True
+
+    def call(self, inputs: Tensor) -> Tensor:
+        return ops.cast(self.probability(inputs), self.compute_dtype)
+
+    def probability(self, inputs: Tensor) -> Tensor:
+        """Returns the probabilities (B, T) in float32, or float64 if it is computed.
+
+        Their sum is compared with a threshold close to 1, which half precision rounds.
+
+        Args:
+            inputs: (B, T, D).
+
+        Raises:
+            RuntimeError: if this layer is not built, or the inputs are symbolic.
+        """
+        check_usable(self, "probability", inputs)
+        logits = to_float32(self._dense(inputs))  # (B, T, 1)
+        return ops.sigmoid(ops.squeeze(logits, axis=-1))  # (B, T)
+
+    def compute_output_spec(self, inputs: Tensor) -> keras.KerasTensor:
+        return keras.KerasTensor(inputs.shape[:-1], self.compute_dtype)
 
 
 class Depth(NamedTuple):
@@ -118,23 +210,23 @@ class DepthRecurrence(Configured, keras.layers.Layer):
         if not isinstance(block, keras.layers.Layer):
             raise ValueError(f"`block` must be a layer. Received: block={block!r}")
         one_of("position", position, (*POSITIONS, None))
-        if position == "learned" and max_length is None:
-            raise ValueError(
-                "`max_length` must be given with position='learned'. "
-                "Received: max_length=None"
-            )
-        if position != "learned" and max_length is not None:
+        if position == "learned":
+            if max_length is None:
+                raise ValueError(
+                    "`max_length` must be given with position='learned'. "
+                    "Received: max_length=None"
+                )
+            max_length = positive("max_length", max_length)
+        elif max_length is not None:
             raise ValueError(
                 "`max_length` must be None unless position='learned'. "
                 f"Received: max_length={max_length!r}, position={position!r}"
             )
         self.block = block
         self.steps = positive("steps", steps)
-        self.halting: Any = adaptive_halting.get(halting, self.dtype_policy)
+        self.halting: Any = halting_layer(halting, self.dtype_policy)
         self.position = position
-        self.max_length = (
-            None if max_length is None else positive("max_length", max_length)
-        )
+        self.max_length = max_length
         accepted = signature(block.call).parameters
         self._mask_name = next((n for n in MASK_NAMES if n in accepted), None)
         memory = accepted.get("memory")
@@ -250,13 +342,18 @@ class DepthRecurrence(Configured, keras.layers.Layer):
         if mask is not None:
             is_valid = ops.logical_and(is_valid, mask)  # the mask may be (1, T)
         state = act.initial_halting(is_valid)
-        embed = None
         if self.position is not None:
-            embed = self._coordinates(x, positions)
+            positions = self._checked_positions(x, positions)
+        if self.position == "learned":
+            positions = self._places(positions)  # once: the gradient is a scatter
         states, weights = [], []
         for step in range(1, self.steps + 1):
-            if embed is not None:
-                x = x + embed(step)
+            if self.position == "learned":
+                x = x + (positions + self._times(ops.convert_to_tensor(step - 1)))
+            elif self.position is not None:
+                time, width = ops.convert_to_tensor(step), x.shape[-1]
+                waves = encodings.coordinates(positions, time, width)
+                x = x + ops.cast(waves, x.dtype)
             if self.halting is None:
                 x = self.block(x, **options)
                 continue
@@ -272,28 +369,18 @@ class DepthRecurrence(Configured, keras.layers.Layer):
         output = act.interpolate(states, weights)
         return Depth(output, state.updates, state.remainder), cost
 
-    def _coordinates(
-        self, x: Tensor, positions: Tensor | None
-    ) -> Callable[[int], Tensor]:
-        """Returns the function of a step t = 1 … that computes P, like (B, T, D)."""
-        length, width = x.shape[1:]
-        if positions is None:
-            if None not in (length, self.max_length) and length > self.max_length:
-                raise ValueError(
-                    "`inputs` must have at most `max_length` positions. "
-                    f"Received: inputs.shape={tuple(x.shape)}, "
-                    f"max_length={self.max_length}"
-                )
-            positions = masks.positions(ops.shape(x)[1])
-        if self.position == "learned":
-            places = self._places(positions)  # once: the gradient is a scatter
-            return lambda step: places + self._times(ops.convert_to_tensor(step - 1))
-
-        def embed(step: int) -> Tensor:
-            waves = encodings.coordinates(positions, ops.convert_to_tensor(step), width)
-            return ops.cast(waves, x.dtype)
-
-        return embed
+    def _checked_positions(self, x: Tensor, positions: Tensor | None) -> Tensor:
+        """Returns the positions i of the inputs, by default 0 … T − 1."""
+        if positions is not None:
+            return positions
+        length = x.shape[1]
+        if None not in (length, self.max_length) and length > self.max_length:
+            raise ValueError(
+                "`inputs` must have at most `max_length` positions. "
+                f"Received: inputs.shape={tuple(x.shape)}, "
+                f"max_length={self.max_length}"
+            )
+        return masks.positions(ops.shape(x)[1])
 
     def _table(self, name: str, count: Any, width: int) -> keras.layers.Embedding:
         table = keras.layers.Embedding(
@@ -311,3 +398,17 @@ class DepthRecurrence(Configured, keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "block": as_config(self.block)}
+
+
+def halting_layer(identifier: Any, dtype: Any = None) -> AdaptiveHalting | None:
+    """Returns the layer that `halting` names: a layer, its config, a name or None."""
+    if isinstance(identifier, dict):
+        identifier = keras.saving.deserialize_keras_object(identifier)
+    if identifier == "adaptive":
+        return AdaptiveHalting(dtype=dtype, name="halting")
+    if identifier is None or isinstance(identifier, AdaptiveHalting):
+        return identifier
+    raise ValueError(
+        "`halting` must be 'adaptive', an `AdaptiveHalting` or None. "
+        f"Received: halting={identifier!r}"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 from collections.abc import Iterator
@@ -32,13 +33,41 @@ from keras_attention.layers.base.serialization import (
     quantized_parts,
 )
 from keras_attention.models.base import preset_folder
-from keras_attention.models.base.compilation import PortableCompilation
 
 # Seconds of calls with one signature before `fit` and `predict` on torch trace it.
 # Tracing takes about as long.
 TRACE_AFTER = 1.0
 # The model whose step runs and may be replayed
 _replaying: ContextVar[Any] = ContextVar("replaying", default=None)
+
+
+def _checked(name: str) -> Any:
+    """Returns the method of `keras.Model` that has this name, after a check of data."""
+    method: Any = getattr(keras.Model, name)
+
+    @functools.wraps(method)
+    def checked(model: Any, *args: Any, **kwargs: Any) -> Any:
+        model._check_data(name, args, kwargs)
+        return method(model, *args, **kwargs)
+
+    return checked
+
+
+class PortableCompilation:
+    """A mixin for models: a file leaves `jit_compile="auto"` to who loads it.
+
+    Keras saves what "auto" was on the backend of the writer. torch's compiler then runs
+    for a model from JAX (42 s for the first `predict` of a `MemN2N`, 0.06 s without),
+    and JAX does not compile a model from torch.
+    """
+
+    def get_compile_config(self) -> dict[str, Any]:
+        model: Any = super()
+        config: dict[str, Any] = model.get_compile_config()
+        # Keras keeps no record of the argument, and has no public name for its choice.
+        if config and config["jit_compile"] == model._resolve_auto_jit_compile():
+            config["jit_compile"] = "auto"
+        return config
 
 
 class ConfiguredModel(PortableCompilation, Checked, keras.Model):
@@ -174,29 +203,12 @@ class ConfiguredModel(PortableCompilation, Checked, keras.Model):
             for name in ("train_step", "compute_loss")
         )
 
-    def fit(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_data("fit", args, kwargs)
-        return super().fit(*args, **kwargs)
-
-    def evaluate(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_data("evaluate", args, kwargs)
-        return super().evaluate(*args, **kwargs)
-
-    def predict(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_data("predict", args, kwargs)
-        return super().predict(*args, **kwargs)
-
-    def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_data("train_on_batch", args, kwargs)
-        return super().train_on_batch(*args, **kwargs)
-
-    def test_on_batch(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_data("test_on_batch", args, kwargs)
-        return super().test_on_batch(*args, **kwargs)
-
-    def predict_on_batch(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_data("predict_on_batch", args, kwargs)
-        return super().predict_on_batch(*args, **kwargs)
+    fit = _checked("fit")
+    evaluate = _checked("evaluate")
+    predict = _checked("predict")
+    train_on_batch = _checked("train_on_batch")
+    test_on_batch = _checked("test_on_batch")
+    predict_on_batch = _checked("predict_on_batch")
 
     def _check_data(self, method: str, args: tuple, kwargs: dict[str, Any]) -> None:
         check_batches_divide(self, method, args, kwargs)
@@ -267,20 +279,16 @@ def check_batches_divide(
     groups = max(1, current.num_model_replicas // current.num_processes)
     call: Any = getattr(keras.Model, method)
     arguments = inspect.signature(call).bind(model, *args, **kwargs).arguments
+    takes_all = not (arguments.get("steps_per_epoch") or arguments.get("steps"))
     for count, size in _counts_and_sizes(arguments, method.endswith("on_batch")):
-        last = (
-            0
-            if arguments.get("steps_per_epoch") or arguments.get("steps")
-            else count % size
-        )
-        sizes_of_batches = [*{n: True for n in (min(size, count), last) if n}]
-        if any(n % groups for n in sizes_of_batches):
-            sizes = " and ".join(map(str, sizes_of_batches))
+        last = count % size if takes_all else 0
+        sizes = dict.fromkeys(n for n in (min(size, count), last) if n)
+        if any(n % groups for n in sizes):
             raise ValueError(
                 f"The size of a batch must be a multiple of {groups}: the distribution "
                 "splits it over so many groups of devices of this process. Choose "
-                "another `batch_size`, and drop or pad the last samples. "
-                f"Received: {count} samples, in batches of {sizes}"
+                "another `batch_size`, and drop or pad the last samples. Received: "
+                f"{count} samples, in batches of {' and '.join(map(str, sizes))}"
             )
 
 

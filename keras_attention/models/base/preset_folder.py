@@ -1,4 +1,4 @@
-"""The folder of a preset, laid out as in KerasHub.
+"""The folder of a preset, laid out as in KerasHub, and the preprocessors in it.
 
 config.json           the class of the model and its arguments
 model.weights.h5      the weights
@@ -11,19 +11,23 @@ card.json             how the network was trained and how well it does
 from __future__ import annotations
 
 import datetime
+import hashlib
+import inspect
 import json
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, ClassVar, Self
 
+import h5py
 import keras
+import numpy as np
 
 from keras_attention import kernels
-from keras_attention.models.base import preset_weights
-from keras_attention.models.base.preprocessor import Preprocessor
+from keras_attention.models.base.weight_folder import hdf5
 from keras_attention.version import __version__
 
 CONFIG = "config.json"
@@ -34,17 +38,63 @@ ASSETS = "assets"
 CARD = "card.json"
 PARTS = {CONFIG, WEIGHTS, METADATA, PREPROCESSOR, ASSETS, CARD}
 ENTRIES = ("module", "class_name", "config", "registered_name")  # of config.json
+OPTIMIZER = "optimizer"  # a group of the file of weights that a preset leaves out
 # What reading a file that is damaged, or that a stranger wrote, may raise.
-FAULTS = (
-    AttributeError,
-    KeyError,
-    OSError,
-    RecursionError,
-    RuntimeError,
-    TypeError,
-    UserWarning,
-    ValueError,
-)
+FAULTS = (AttributeError, KeyError, OSError, RuntimeError, TypeError, ValueError)
+
+
+class Preprocessor:
+    """Stands between a model and the strings of its users.
+
+    A model holds its preprocessor in `model.preprocessor`, and `save_to_preset` saves
+    both. A subclass has a method for each string method of its models, with the model
+    as the first argument: `answer(model, sentences, question)`, `translate(model,
+    texts)`, and so on.
+
+    A subclass is registered by `keras.saving.register_keras_serializable`, as layers
+    are, so that `from_preset` finds it.
+    """
+
+    # The file, the reader and the writer of each argument that is an asset.
+    _assets: ClassVar[dict[str, tuple[str, Callable, Callable]]] = {}
+
+    @property
+    def model_sizes(self) -> dict[str, int]:
+        """Sizes that the model must have, by the name of its argument."""
+        names = [name for name in self._assets if name.endswith("vocabulary")]
+        return {f"{name}_size": len(getattr(self, name)) for name in names}
+
+    def check(self, model: Any) -> None:
+        """Raises a ValueError if the model does not fit, according to `model_sizes`."""
+        for name, size in self.model_sizes.items():
+            value = getattr(model, name, None)
+            if value != size:
+                raise ValueError(
+                    f"`model.preprocessor` must fit the model: a "
+                    f"{type(self).__name__} with these vocabularies and classes needs "
+                    f"{name}={size}. Received: a {type(model).__name__} with "
+                    f"{name}={value}"
+                )
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that JSON can hold, for `from_assets`."""
+        names = inspect.signature(type(self)).parameters
+        return {n: getattr(self, n) for n in names if n not in self._assets}
+
+    def save_assets(self, folder: pathlib.Path) -> None:
+        """Writes files, such as a vocabulary, into a folder that exists."""
+        for name, (file, _, save) in self._assets.items():
+            save(getattr(self, name), folder / file)
+
+    @classmethod
+    def from_assets(cls, folder: pathlib.Path, config: dict[str, Any]) -> Self:
+        """Makes the preprocessor from what `save_assets` and `get_config` gave.
+
+        Raises:
+            ValueError: a file is damaged. The message names it.
+        """
+        assets = {k: load(folder / file) for k, (file, load, _) in cls._assets.items()}
+        return cls(**assets, **config)
 
 
 def write(
@@ -70,7 +120,7 @@ def write(
             other files or the current one, or a preprocessor that is no `Preprocessor`
             or does not fit the model.
     """
-    if weights_dtype is not None and weights_dtype not in preset_weights.DTYPES:
+    if weights_dtype not in (None, "float32", "float16"):
         raise ValueError(
             "`weights_dtype` must be None, 'float32' or 'float16'. "
             f"Received: weights_dtype={weights_dtype!r}"
@@ -90,12 +140,12 @@ def write(
         made.mkdir()
         config = keras.saving.serialize_keras_object(model)
         _write_json(made / CONFIG, {k: config[k] for k in ENTRIES})
-        preset_weights.save(model, made / WEIGHTS, weights_dtype)
+        _save_weights(model, made / WEIGHTS, weights_dtype)
         metadata = {
             "keras_version": keras.__version__,
             "keras_attention_version": __version__,
             "parameter_count": int(model.count_params()),
-            "weights_sha256": preset_weights.checksum(made / WEIGHTS),
+            "weights_sha256": _checksum(made / WEIGHTS),
             "date_saved": datetime.datetime.now(datetime.UTC).isoformat()[:19] + "Z",
         }
         _write_json(made / METADATA, metadata)
@@ -112,7 +162,61 @@ def write(
             _write_json(made / PREPROCESSOR, entry)
         if card is not None:
             _write_json(made / CARD, card)
-        _replace(folder, made, pathlib.Path(name) / "old")
+        old = pathlib.Path(name) / "old"
+        if folder.exists():
+            folder.rename(old)
+        try:
+            made.rename(folder)
+        finally:
+            if old.exists() and not folder.exists():
+                old.rename(folder)
+
+
+def _save_weights(model: Any, path: pathlib.Path, dtype: str | None) -> None:
+    """Writes the weights of a model, without the optimizer, to a new HDF5 file.
+
+    All floating-point weights are stored in `dtype`; None for their own.
+
+    Raises:
+        ValueError: a weight is not finite in the dtype.
+    """
+    model.save_weights(path)
+    names: list[str] = []
+    with h5py.File(path, "r") as source, h5py.File(f"{path}.new", "w") as target:
+        source.visit(names.append)
+        for name in names:
+            if name.split("/")[0] == OPTIMIZER:
+                continue
+            item = source[name]
+            attributes = dict(item.attrs)
+            if isinstance(item, h5py.Group):
+                new = target.require_group(name)
+            else:
+                array = item[()]
+                if dtype is not None:
+                    stored = attributes.pop("dtype", None)
+                    array = _converted(array, stored, dtype, name)
+                new = target.create_dataset(name, data=array)
+            new.attrs.update(attributes)
+        target.attrs.update(source.attrs)
+    os.replace(f"{path}.new", path)
+
+
+def _converted(array: Any, stored: Any, dtype: str, name: str) -> Any:
+    """Converts an array that Keras stored, of the dtype `stored` if it is given."""
+    array = np.asarray(array)
+    if stored == "bfloat16":  # two bytes of no dtype
+        array = (array.view("uint16").astype("uint32") << 16).view("float32")
+    if not np.issubdtype(array.dtype, np.floating):
+        return array
+    with np.errstate(over="ignore"):
+        converted = array.astype(dtype)
+    if not np.isfinite(converted).all():
+        raise ValueError(
+            f"`weights_dtype` must hold all weights. Received: weights_dtype={dtype!r},"
+            f" and {name} has weights up to {np.abs(array).max():.3g}"
+        )
+    return converted
 
 
 def read(
@@ -153,14 +257,8 @@ def read(
 
 def class_of(path: pathlib.Path) -> tuple[Any, dict[str, Any]]:
     """Returns the class of a preset's model and its config, or raises a ValueError."""
-    name, config = _entries(path / CONFIG, registered_name=str, config=dict)
-    cls = keras.saving.get_registered_object(name)
-    if not isinstance(cls, type) or not hasattr(cls, "from_preset"):
-        raise ValueError(
-            f"{path / CONFIG} must name a registered class of models with "
-            "`from_preset`; import its module first. "
-            f"Received: registered_name={name!r}"
-        )
+    what = "class of models with `from_preset`"
+    cls, config = _entries(path / CONFIG, "from_preset", what, config=dict)
     return cls, config
 
 
@@ -170,14 +268,29 @@ def _load_weights(model: Any, path: pathlib.Path, kwargs: dict[str, Any]) -> Non
         raise ValueError(f"`preset` must hold {WEIGHTS}. Received: {path}")
     metadata = read_json(path / METADATA) if (path / METADATA).exists() else {}
     expected = metadata.get("weights_sha256")
-    if expected is not None and expected != preset_weights.checksum(file):
+    if expected is not None and expected != _checksum(file):
         raise ValueError(
             f"{file} is damaged: it must be the file that `save_to_preset` wrote, see "
             f"{METADATA}. Received: another content"
         )
     try:
-        preset_weights.load(model, file)
-    except FAULTS as error:
+        with warnings.catch_warnings():
+            # Keras warns of layers that keep their initial weights.
+            warnings.filterwarnings("error", "Skipping|.*could not be loaded")
+            model.load_weights(file)
+        for variable in model.variables:
+            # States of random numbers are not in the file and may lack a value.
+            variable.assign(variable.value)
+        # Keras says nothing of weights in the file that the model lacks.
+        with tempfile.TemporaryDirectory() as folder:
+            saved = pathlib.Path(folder) / WEIGHTS
+            model.save_weights(saved)
+            for name in sorted({*hdf5(file)} - {*hdf5(saved)}):
+                if not name.startswith(f"{OPTIMIZER}/"):
+                    raise ValueError(
+                        f"the file has weights that the model lacks: {name}"
+                    )
+    except (*FAULTS, UserWarning) as error:
         if not kwargs:
             raise _damaged(file, error) from error
         arguments = ", ".join(f"{name}={value!r}" for name, value in kwargs.items())
@@ -200,26 +313,29 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
     return entries
 
 
-def _entries(path: pathlib.Path, **kinds: type) -> list[Any]:
-    """Reads entries of a JSON file that must be of these types."""
+def _entries(path: pathlib.Path, method: str, what: str, **kinds: type) -> list[Any]:
+    """Reads the class that a JSON file names, and entries of these types.
+
+    The class must have the method; `what` describes such classes.
+    """
     entries = read_json(path)
     with _naming(path):
-        values = [entries[name] for name in kinds]
-        if not all(map(isinstance, values, kinds.values())):
+        name, *values = [entries[key] for key in ("registered_name", *kinds)]
+        if not all(map(isinstance, (name, *values), (str, *kinds.values()))):
             raise ValueError("its entries must be a name and objects")
-    return values
+    cls = keras.saving.get_registered_object(name)
+    if not isinstance(cls, type) or not hasattr(cls, method):
+        raise ValueError(
+            f"{path} must name a registered {what}; import its module first. "
+            f"Received: registered_name={name!r}"
+        )
+    return [cls, *values]
 
 
 def _read_preprocessor(path: pathlib.Path) -> Preprocessor:
-    name, config, expected = _entries(
-        path / PREPROCESSOR, registered_name=str, config=dict, assets=dict
+    cls, config, expected = _entries(
+        path / PREPROCESSOR, "from_assets", "`Preprocessor`", config=dict, assets=dict
     )
-    cls = keras.saving.get_registered_object(name)
-    if not isinstance(cls, type) or not issubclass(cls, Preprocessor):
-        raise ValueError(
-            f"{path / PREPROCESSOR} must name a registered `Preprocessor`; import its "
-            f"module first. Received: registered_name={name!r}"
-        )
     checksums = _checksums(path / ASSETS)
     for file in sorted({*expected, *checksums}):
         if expected.get(file) != checksums.get(file):
@@ -229,29 +345,22 @@ def _read_preprocessor(path: pathlib.Path) -> Preprocessor:
                 + ("another content" if file in checksums else "no such file")
             )
     with _naming(path / ASSETS):
-        return cls.from_assets(path / ASSETS, config)
+        preprocessor: Preprocessor = cls.from_assets(path / ASSETS, config)
+    return preprocessor
+
+
+def _checksum(path: pathlib.Path) -> str:
+    """Returns the SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _checksums(folder: pathlib.Path) -> dict[str, str]:
     """Returns the SHA-256 of each file of a folder, by its path in it."""
     return {
-        path.relative_to(folder).as_posix(): preset_weights.checksum(path)
+        path.relative_to(folder).as_posix(): _checksum(path)
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-
-
-def _replace(folder: pathlib.Path, made: pathlib.Path, old: pathlib.Path) -> None:
-    """Puts `made` in the place of `folder`, or leaves everything as it was."""
-    if not folder.exists():
-        made.rename(folder)
-        return
-    folder.rename(old)
-    try:
-        made.rename(folder)
-    finally:
-        if not folder.exists():
-            old.rename(folder)
 
 
 def _checked_target(path: str | os.PathLike[str]) -> pathlib.Path:

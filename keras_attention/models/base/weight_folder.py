@@ -1,4 +1,4 @@
-"""A folder of weights of Hugging Face or KerasHub, and how they become a model's.
+"""Folders of weights of Hugging Face or KerasHub, and how they become a model's.
 
 Hugging Face:   config.json, model.safetensors
                 or model.safetensors.index.json, which names the files of the tensors
@@ -7,28 +7,56 @@ KerasHub:       config.json, model.weights.h5; task.weights.h5 with the head of 
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import pathlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import h5py
+import ml_dtypes
 import numpy as np
 
-from keras_attention.models.base.stored_tensors import (
-    Array,
-    StoredTensor,
-    damaged,
-    hdf5,
-    safetensors,
-)
-
+Array = np.ndarray
 Path = str | os.PathLike[str]
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 INDEX = "model.safetensors.index.json"
 HUB_WEIGHTS, HUB_TASK = "model.weights.h5", "task.weights.h5"
+FLOATS = ("F64", "F32", "F16", "BF16")  # dtypes of safetensors that can be weights
 NAMED = 3  # how many tensors an error names
+
+
+class StoredTensor(NamedTuple):
+    """A tensor in a file, which is read when it is needed."""
+
+    file: pathlib.Path
+    name: str  # in the file
+    dtype: str  # as the file names it
+    shape: tuple[int, ...]
+    is_float: bool
+    is_hdf5: bool
+
+    def read(self) -> Array:
+        """Reads the values; those of bfloat16 as float32.
+
+        Raises:
+            ValueError: if the values are not floating-point numbers, or the file cannot
+                be read.
+        """
+        if not self.is_float:
+            raise ValueError(
+                f"{self.file.name} must store {self.name!r} as floating-point numbers. "
+                f"Received: the dtype {self.dtype}"
+            )
+        with _opened(self.file, self.is_hdf5, f"{self.name!r}: ") as file:
+            name = self.name
+            values = np.asarray(file[name]) if self.is_hdf5 else file.get_tensor(name)
+        if values.dtype.kind == "f":
+            return values
+        return values.view(ml_dtypes.bfloat16).astype("float32")
 
 
 class WeightFolder(NamedTuple):
@@ -66,7 +94,7 @@ class WeightFolder(NamedTuple):
             raise self.refusal(name, "a number of at least 0", value)
         return float(value)
 
-    def one_of(self, name: str, choices: dict[str, Any], default: str) -> Any:
+    def one_of(self, name: str, default: str, choices: dict[str, Any]) -> Any:
         """Returns what an entry stands for, one of `choices`."""
         value = self.entry(name, default)
         if not isinstance(value, str) or value not in choices:
@@ -79,6 +107,19 @@ class WeightFolder(NamedTuple):
             entry = self.config.get(name, value)
             if entry != value:
                 raise self.refusal(name, repr(value), entry)
+
+    def renamed(self, rename: Callable[[str], str]) -> WeightFolder:
+        """Renames tensors; raises a ValueError if two of them get the same name."""
+        tensors: dict[str, StoredTensor] = {}
+        for name, tensor in self.tensors.items():
+            new = rename(name)
+            if new in tensors:
+                raise ValueError(
+                    "The weights must hold each tensor once. Received: "
+                    f"{tensors[new].name!r} and {name!r} in {tensor.file.name}"
+                )
+            tensors[new] = tensor
+        return self._replace(tensors=tensors)
 
     def refusal(self, name: str, rule: str, value: Any) -> ValueError:
         """Returns the error for an entry of the config that is not supported."""
@@ -99,12 +140,18 @@ class Recipe(NamedTuple):
     convert: Callable[..., Array] = lambda values: values
 
 
-def open_folder(path: Path) -> WeightFolder:
+def open_folder(path: Path, hugging_face: str, hub: str) -> WeightFolder:
     """Reads the config of a folder, and which tensors its files hold.
 
+    Args:
+        path: the folder.
+        hugging_face: the kind of model that a folder of Hugging Face must hold.
+        hub: the kind that a folder of KerasHub must hold.
+
     Raises:
-        ValueError: if it is no folder of Hugging Face or KerasHub, its weights have
-            another format, or a file is incomplete or damaged.
+        ValueError: if it is no folder of Hugging Face or KerasHub, holds another kind
+            of model, its weights have another format, or a file is incomplete or
+            damaged.
     """
     folder = pathlib.Path(path)
     if not (folder / CONFIG).is_file():
@@ -113,30 +160,28 @@ def open_folder(path: Path) -> WeightFolder:
             f"{HUB_WEIGHTS} of KerasHub. Nothing is downloaded. "
             f"Received: path={os.fspath(path)!r}"
         )
-    config = read_json(folder / CONFIG)
+    config = _read_json(folder / CONFIG)
+    inner: Any = config
     if "model_type" in config:
-        kind = str(config["model_type"])
-        return WeightFolder(folder, False, kind, config, _hugging_face_tensors(folder))
-    inner = config.get("config")
-    if not isinstance(inner, dict) or "class_name" not in config:
-        raise ValueError(
-            f"{CONFIG} must have the entry 'model_type' of Hugging Face, or "
-            "'class_name' and 'config' of KerasHub. "
-            f"Received: {str(folder)!r}, with {sorted(config)}"
-        )
-    kind = str(config["class_name"])
-    return WeightFolder(folder, True, kind, inner, _hub_tensors(folder))
+        kind, entry, wanted = config["model_type"], "model_type", hugging_face
+        tensors = _hugging_face_tensors(folder)
+    else:
+        inner = config.get("config")
+        if not isinstance(inner, dict) or "class_name" not in config:
+            raise ValueError(
+                f"{CONFIG} must have the entry 'model_type' of Hugging Face, or "
+                "'class_name' and 'config' of KerasHub. "
+                f"Received: {str(folder)!r}, with {sorted(config)}"
+            )
+        kind, entry, wanted = config["class_name"], "class_name", hub
+        tensors = _hub_tensors(folder)
+    opened = WeightFolder(folder, entry == "class_name", str(kind), inner, tensors)
+    if opened.kind != wanted:
+        raise opened.refusal(entry, repr(wanted), opened.kind)
+    return opened
 
 
-def check_kind(folder: WeightFolder, hugging_face: str, hub: str) -> None:
-    """Raises a ValueError unless a folder holds a model of these kinds."""
-    wanted = hub if folder.is_hub else hugging_face
-    if folder.kind != wanted:
-        name = "class_name" if folder.is_hub else "model_type"
-        raise folder.refusal(name, repr(wanted), folder.kind)
-
-
-def read_json(file: pathlib.Path) -> dict[str, Any]:
+def _read_json(file: pathlib.Path) -> dict[str, Any]:
     """Reads a JSON object; raises a ValueError if the file holds something else."""
     try:
         content = json.loads(file.read_text("utf-8"))
@@ -155,7 +200,7 @@ def read_json(file: pathlib.Path) -> dict[str, Any]:
 
 def _hugging_face_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
     if (folder / WEIGHTS).is_file():
-        return safetensors(folder / WEIGHTS)
+        return _safetensors(folder / WEIGHTS)
     if not (folder / INDEX).is_file():
         files = sorted(file.name for file in folder.iterdir())
         pickled = ""
@@ -169,18 +214,18 @@ def _hugging_face_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
             f"`path` must hold weights as {WEIGHTS} or {INDEX}.{pickled} "
             f"Received: {str(folder)!r}, with {files}"
         )
-    names = read_json(folder / INDEX).get("weight_map")
+    names = _read_json(folder / INDEX).get("weight_map")
     if not isinstance(names, dict):
-        raise damaged(folder / INDEX, "it has no 'weight_map'")
+        raise _damaged(folder / INDEX, "it has no 'weight_map'")
     tensors: dict[str, StoredTensor] = {}
     for part in sorted({str(name) for name in names.values()}):
         if part != pathlib.PurePath(part).name or not (folder / part).is_file():
-            raise damaged(folder / INDEX, f"it names {part!r}, which is not there")
-        tensors.update(safetensors(folder / part))
+            raise _damaged(folder / INDEX, f"it names {part!r}, which is not there")
+        tensors.update(_safetensors(folder / part))
     placed = {name: tensor.file.name for name, tensor in tensors.items()}
     wrong = sorted(n for n in {*names, *placed} if placed.get(n) != names.get(n))
     if wrong:
-        raise damaged(folder / INDEX, f"{named(wrong)} not in the file that it names")
+        raise _damaged(folder / INDEX, f"{named(wrong)} not in the file that it names")
     return tensors
 
 
@@ -199,20 +244,69 @@ def _hub_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
     return tensors
 
 
-def renamed(
-    tensors: Mapping[str, StoredTensor], rename: Callable[[str], str]
-) -> dict[str, StoredTensor]:
-    """Renames tensors; raises a ValueError if two of them get the same name."""
-    by_name: dict[str, StoredTensor] = {}
-    for name, tensor in tensors.items():
-        new = rename(name)
-        if new in by_name:
-            raise ValueError(
-                "The weights must hold each tensor once. Received: "
-                f"{by_name[new].name!r} and {name!r} in {tensor.file.name}"
-            )
-        by_name[new] = tensor
-    return by_name
+@contextmanager
+def _opened(file: pathlib.Path, is_hdf5: bool, what: str = "") -> Iterator[Any]:
+    """Opens a file; an error that says it is damaged begins with `what`."""
+    errors: tuple[type[Exception], ...] = (OSError,)
+    if not is_hdf5:
+        try:
+            library = importlib.import_module("safetensors")
+        except ImportError as error:
+            raise ImportError(
+                "Weights of Hugging Face need safetensors, which comes with the extra "
+                "`safetensors`: python -m pip install "
+                f'"keras-attention-family[safetensors]". Received: {error}',
+                name="safetensors",
+            ) from error
+        errors = (OSError, library.SafetensorError)
+    try:
+        with h5py.File(file) if is_hdf5 else library.safe_open(file, "numpy") as opened:
+            yield opened
+    except errors as error:
+        raise _damaged(file, f"{what}{error}") from error
+
+
+def _damaged(file: pathlib.Path, reason: str) -> ValueError:
+    """Returns the error for a file that is incomplete or of another format."""
+    return ValueError(
+        f"{file.name} must be a complete file of weights. It is damaged, incomplete or "
+        f"of another format: {reason}. Received: {str(file)!r}"
+    )
+
+
+def _safetensors(file: pathlib.Path) -> dict[str, StoredTensor]:
+    """Lists the tensors of a safetensors file, by name."""
+    tensors = {}
+    with _opened(file, is_hdf5=False) as opened:
+        for name in opened.keys():  # noqa: SIM118
+            part = opened.get_slice(name)
+            dtype, shape = part.get_dtype(), tuple(part.get_shape())
+            is_float = dtype in FLOATS
+            tensors[name] = StoredTensor(file, name, dtype, shape, is_float, False)
+    return tensors
+
+
+def hdf5(file: pathlib.Path) -> dict[str, StoredTensor]:
+    """Lists the tensors of a file that Keras' `save_weights` wrote, by their paths.
+
+    Raises:
+        ValueError: if the file is not a complete HDF5 file, or refers to other files.
+    """
+    tensors = {}
+
+    def visit(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset):
+            if item.external or item.is_virtual:
+                raise _damaged(file, f"{name!r} is stored in another file")
+            # Keras stores bfloat16 as two bytes of no dtype, with an attribute.
+            dtype = item.dtype.str
+            is_bfloat16 = (item.attrs.get("dtype"), dtype) == ("bfloat16", "|V2")
+            is_float = item.dtype.kind == "f" or is_bfloat16
+            tensors[name] = StoredTensor(file, name, dtype, item.shape, is_float, True)
+
+    with _opened(file, is_hdf5=True) as opened:
+        opened.visititems(visit)
+    return tensors
 
 
 def build(

@@ -23,7 +23,7 @@ from keras_attention.layers.base.arguments import (
 )
 from keras_attention.layers.base.checked import Checked
 from keras_attention.layers.base.serialization import arguments_of, export
-from keras_attention.models.base.compilation import PortableCompilation
+from keras_attention.models.base.configured_model import PortableCompilation
 from keras_attention.models.base.vector_index import CandidateIndex
 from keras_attention.models.hopfield.steps import (
     BLOCK,

@@ -21,8 +21,7 @@ from keras_attention.layers.base.adapter import as_attention
 from keras_attention.layers.base.arguments import fraction, positive
 from keras_attention.layers.base.serialization import QUANTIZED, as_config, export
 from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
-from keras_attention.models.base.generating_models import GeneratesTargets
-from keras_attention.models.base.generation import Generator
+from keras_attention.models.base.generation import GeneratesTargets
 from keras_attention.models.base.strings import Captions
 from keras_attention.models.recurrent.token_decoder import (
     TokenDecoder,
@@ -248,7 +247,7 @@ class ImageCaptioner(Captions, GeneratesTargets, ConfiguredModel):
         self._parts = parts
         self._grid = tuple(features.shape[1:3]) if len(features.shape) == 4 else None
         self._layer_configs["encoder"] = as_config(encoder)
-        self._generator = Generator(self, {}, name=name)
+        self._input = name
 
     @property
     def encoder(self) -> Any:
@@ -295,7 +294,7 @@ class ImageCaptioner(Captions, GeneratesTargets, ConfiguredModel):
             "alignment_sum" (B, S) of the cache is the total attention to each location,
             for the coverage penalty of a beam search.
         """
-        name = self._generator.input
+        name = self._input
         image = ops.cast(inputs[name], self.input[name].dtype)
         features = self._parts.features_of(image)
         memory, is_valid, state = self._parts.encode(features)
@@ -313,7 +312,7 @@ class ImageCaptioner(Captions, GeneratesTargets, ConfiguredModel):
         return logits, outputs, cache
 
     def _source(self, source: Any, max_length: int) -> np.ndarray:
-        name, image = self._generator.input, np.asarray(ops.convert_to_numpy(source))
+        name, image = self._input, np.asarray(ops.convert_to_numpy(source))
         is_fit = 0 not in image.shape and fits(image.shape[1:], self.image_shape)
         if not is_fit or image.dtype.kind not in "fiub":
             sizes = ", ".join("any" if n is None else str(n) for n in self.image_shape)

@@ -16,8 +16,7 @@ from keras_attention.layers.base.arguments import fraction
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.recurrent.scheduled_sampling import ScheduledSampling
 from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
-from keras_attention.models.base.generating_models import GeneratesTargets
-from keras_attention.models.base.generation import Generator
+from keras_attention.models.base.generation import GeneratesTargets
 from keras_attention.models.base.strings import Translates
 from keras_attention.models.recurrent.token_decoder import (
     LOOPS,
@@ -193,7 +192,6 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
 
         super().__init__({"source": source, "target": target}, logits, locals())
         self._parts = parts
-        self._generator = Generator(self, {"source": source_vocabulary_size})
 
     def begin(self, inputs: dict[str, Tensor]) -> tuple[dict[str, Any], Any]:
         """Encodes the source before the first call of `next`.

@@ -15,8 +15,7 @@ from keras_attention.layers.base.arguments import fraction
 from keras_attention.layers.base.cells import call_cell
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
-from keras_attention.models.base.continuation import Continuation
-from keras_attention.models.base.generating_models import ContinuesPrompts
+from keras_attention.models.base.generation import ContinuesPrompts
 from keras_attention.models.base.strings import Completes
 from keras_attention.models.recurrent import token_decoder
 from keras_attention.numerics import masks
@@ -143,7 +142,6 @@ class WordRNN(Completes, ContinuesPrompts, ConfiguredModel):
         hidden, _ = parts.read(tokens, ops.not_equal(tokens, 0))
         super().__init__({"tokens": tokens}, parts.logits(hidden), locals())
         self._parts = parts
-        self._continuation = Continuation(self)
 
     @property
     def positions(self) -> None:

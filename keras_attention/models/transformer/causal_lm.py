@@ -13,13 +13,11 @@ from keras import ops
 
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.configured_model import ConfiguredModel
-from keras_attention.models.base.continuation import Continuation
-from keras_attention.models.base.generating_models import ContinuesPrompts
+from keras_attention.models.base.generation import ContinuesPrompts
 from keras_attention.models.base.strings import Completes
 from keras_attention.models.base.weight_folder import Path
-from keras_attention.models.transformer import from_gpt2
-from keras_attention.models.transformer.architecture import Architecture
-from keras_attention.models.transformer.backbone import Backbone
+from keras_attention.models.transformer.backbone import Architecture, Backbone
+from keras_attention.models.transformer.pretrained import load_gpt2
 from keras_attention.numerics import masks
 from keras_attention.ops.sequence import decoding
 
@@ -149,7 +147,6 @@ class CausalLM(Completes, ContinuesPrompts, ConfiguredModel):
         logits = backbone.logits(hidden)  # (B, T, V)
         super().__init__({"tokens": tokens}, logits, locals())
         self._backbone = backbone
-        self._continuation = Continuation(self, pad_token_id)
 
     @classmethod
     def from_gpt2(
@@ -189,7 +186,7 @@ class CausalLM(Completes, ContinuesPrompts, ConfiguredModel):
         print(tokenizer.batch_decode(ids, skip_special_tokens=True))
         ```
         """
-        return from_gpt2.load(cls, path, pad_token_id=pad_token_id, dtype=dtype)
+        return load_gpt2(cls, path, pad_token_id=pad_token_id, dtype=dtype)
 
     @property
     def positions(self) -> int | None:

@@ -13,13 +13,12 @@ from keras import ops
 
 from keras_attention.layers.base.checked import check_ids
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.transformer.block import norm_like
+from keras_attention.layers.transformer.blocks import norm_like
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.strings import FillsBlanks
 from keras_attention.models.base.weight_folder import Path
-from keras_attention.models.transformer import from_bert
-from keras_attention.models.transformer.architecture import Architecture
-from keras_attention.models.transformer.backbone import Backbone
+from keras_attention.models.transformer.backbone import Architecture, Backbone
+from keras_attention.models.transformer.pretrained import load_bert
 
 Tensor = Any
 BLOCK: dict[str, Any] = {"activation": "gelu"}
@@ -205,7 +204,7 @@ class MaskedLM(FillsBlanks, ConfiguredModel):
         logits = model.predict({"tokens": ids, "mask_positions": gaps})
         ```
         """
-        return from_bert.load(cls, path, new_head, dtype)
+        return load_bert(cls, path, new_head, dtype)
 
     def check_given(self, given: dict[str, Any]) -> None:
         super().check_given(given)

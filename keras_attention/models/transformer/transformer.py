@@ -10,16 +10,13 @@ from functools import partial
 from typing import Any, ClassVar
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.configured_model import ConfiguredModel
-from keras_attention.models.base.generating_models import GeneratesTargets
-from keras_attention.models.base.generation import Generator, as_tokens
+from keras_attention.models.base.generation import GeneratesTargets
 from keras_attention.models.base.strings import Translates
-from keras_attention.models.transformer.architecture import Architecture
-from keras_attention.models.transformer.backbone import Backbone
+from keras_attention.models.transformer.backbone import Architecture, Backbone
 from keras_attention.ops.sequence import decoding
 
 Tensor = Any
@@ -134,7 +131,17 @@ class Transformer(Translates, GeneratesTargets, ConfiguredModel):
         **kwargs: Any,
     ) -> None:
         architecture = Architecture(locals())
-        check_tie(tie_embeddings, source_vocabulary_size, target_vocabulary_size)
+        if tie_embeddings not in ("all", "target", None):
+            raise ValueError(
+                '`tie_embeddings` must be "all", "target" or None. '
+                f"Received: tie_embeddings={tie_embeddings!r}"
+            )
+        if tie_embeddings == "all" and source_vocabulary_size != target_vocabulary_size:
+            raise ValueError(
+                '`tie_embeddings="all"` needs one vocabulary for source and target. '
+                f"Received: source_vocabulary_size={source_vocabulary_size}, "
+                f"target_vocabulary_size={target_vocabulary_size}"
+            )
         num_heads = architecture.num_heads
         layers = range(num_layers)
         encoder_blocks = [architecture.encoder(f"encoder_block_{n}") for n in layers]
@@ -158,12 +165,7 @@ class Transformer(Translates, GeneratesTargets, ConfiguredModel):
         logits = decoder.logits(hidden)  # (B, T, V)
         super().__init__({"source": source, "target": target}, logits, locals())
         self._encoder, self._decoder = encoder, decoder
-        self._generator = Generator(
-            self,
-            {"source": source_vocabulary_size},
-            cached=True,
-            positions=decoder.positions,
-        )
+        self._positions = decoder.positions
 
     @classmethod
     def from_size(
@@ -228,28 +230,5 @@ class Transformer(Translates, GeneratesTargets, ConfiguredModel):
         hidden, cache = self._decoder.step(token, index - 1, cache, index - 1, static)
         return self._decoder.logits(hidden), hidden, cache
 
-    def _source(self, source: Any, max_length: int) -> np.ndarray:
-        source = as_tokens("source", source, self.source_vocabulary_size)
-        positions = self._generator.positions
-        if positions is not None and max(source.shape[1], max_length) > positions:
-            raise ValueError(
-                "`source` and `max_length` must not exceed the positions that are "
-                f"learned. Received: {source.shape[1]} tokens, "
-                f"max_length={max_length}, {positions} positions"
-            )
-        return source
-
-
-def check_tie(tie: Any, source_size: int, target_size: int) -> None:
-    """Raises a ValueError unless `tie` is valid for vocabularies of these sizes."""
-    if tie not in ("all", "target", None):
-        raise ValueError(
-            '`tie_embeddings` must be "all", "target" or None. '
-            f"Received: tie_embeddings={tie!r}"
-        )
-    if tie == "all" and source_size != target_size:
-        raise ValueError(
-            '`tie_embeddings="all"` needs one vocabulary for source and target. '
-            f"Received: source_vocabulary_size={source_size}, "
-            f"target_vocabulary_size={target_size}"
-        )
+    def _begin(self, inputs: dict[str, Tensor], length: int) -> tuple[list, list, int]:
+        return (*self.begin(inputs, length), 1)

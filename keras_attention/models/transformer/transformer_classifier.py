@@ -11,11 +11,10 @@ import keras
 from keras import ops
 
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.transformer.block import norm_like
+from keras_attention.layers.transformer.blocks import norm_like
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.strings import Classifies
-from keras_attention.models.transformer.architecture import Architecture
-from keras_attention.models.transformer.backbone import Backbone
+from keras_attention.models.transformer.backbone import Architecture, Backbone
 from keras_attention.numerics.precision import to_float32
 
 Tensor = Any

@@ -14,13 +14,12 @@ from keras import ops
 from keras_attention.layers import DepthRecurrence, MemoryAge, SentenceEncoder
 from keras_attention.layers.base.arguments import fraction, positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.transformer import adaptive_halting
-from keras_attention.layers.transformer.attentions import copy_layer
-from keras_attention.layers.transformer.block import Block, norm_like
+from keras_attention.layers.transformer.blocks import Block, copy_layer, norm_like
+from keras_attention.layers.transformer.depth_recurrence import halting_layer
 from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
 from keras_attention.models.base.generation import named_input
 from keras_attention.models.base.strings import AnswersQuestions
-from keras_attention.models.transformer.architecture import Architecture
+from keras_attention.models.transformer.backbone import Architecture
 from keras_attention.numerics import masks
 
 Tensor = Any
@@ -118,20 +117,27 @@ class UniversalTransformer(AnswersQuestions, ConfiguredModel):
         check_sizes(vocabulary_size=vocabulary_size, dim=dim, memory_size=memory_size)
         fraction("dropout", dropout)
         if isinstance(block, keras.layers.Layer):
-            shared = _copy(block, num_heads, intermediate_dim)
+            for name, value in (
+                ("num_heads", num_heads),
+                ("intermediate_dim", intermediate_dim),
+            ):
+                if value is not None:
+                    raise ValueError(
+                        f"`{name}` must be None where `block` is a layer. "
+                        f"Received: {name}={value!r}"
+                    )
+            if block.built and block.weights:
+                raise ValueError(
+                    "`block` must not be built: the model gets a layer made from its "
+                    f"config, without its weights. Received: block={block!r}, which is "
+                    "built"
+                )
+            shared = copy_layer(block, "block")
         else:
-            arguments = {
-                "dim": dim,
-                "num_heads": num_heads,
-                "intermediate_dim": 4 * dim,
-                "dropout": dropout,
-                "block": block,
-                "dtype": dtype,
-            }
-            if intermediate_dim is not None:
-                arguments["intermediate_dim"] = intermediate_dim
+            width = 4 * dim if intermediate_dim is None else intermediate_dim
+            arguments = {**locals(), "intermediate_dim": width, "position": None}
             shared = Architecture(arguments).encoder("block")
-        halting = adaptive_halting.get(halting, dtype)
+        halting = halting_layer(halting, dtype)
         scales = position != "learned"
         encoder = SentenceEncoder(
             vocabulary_size,
@@ -209,22 +215,3 @@ class UniversalTransformer(AnswersQuestions, ConfiguredModel):
             batches.append(ops.convert_to_numpy(updates).astype("int32"))
         updates = np.concatenate(batches)  # (B, M + 1)
         return {"story": updates[:, :-1], "question": updates[:, -1]}
-
-
-def _copy(block: Any, num_heads: Any, intermediate_dim: Any) -> Any:
-    """Returns a copy of a block that is given as a layer."""
-    for name, value in (
-        ("num_heads", num_heads),
-        ("intermediate_dim", intermediate_dim),
-    ):
-        if value is not None:
-            raise ValueError(
-                f"`{name}` must be None where `block` is a layer. "
-                f"Received: {name}={value!r}"
-            )
-    if block.built and block.weights:
-        raise ValueError(
-            "`block` must not be built: the model gets a layer made from its config, "
-            f"without its weights. Received: block={block!r}, which is built"
-        )
-    return copy_layer(block, "block")

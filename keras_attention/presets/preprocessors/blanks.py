@@ -11,8 +11,8 @@ import numpy as np
 
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.models.base.preprocessor import run
 from keras_attention.presets.preprocessors import sentences
+from keras_attention.presets.preprocessors.running import run
 from keras_attention.presets.preprocessors.vocabularies import WordPreprocessor
 from keras_attention.text.vocabulary import END, START
 

@@ -13,7 +13,7 @@ from keras import ops
 
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.models.base.preprocessor import Preprocessor
+from keras_attention.models.base.preset_folder import Preprocessor
 from keras_attention.presets.preprocessors.sentences import check_vocabulary, written
 from keras_attention.presets.preprocessors.vocabularies import VOCABULARY
 from keras_attention.text import Vocabulary

@@ -15,7 +15,8 @@ import numpy as np
 from keras_attention.datasets import babi, triples
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.models.base.preprocessor import Preprocessor, run
+from keras_attention.models.base.preset_folder import Preprocessor
+from keras_attention.presets.preprocessors.running import run
 from keras_attention.presets.preprocessors.sentences import names_of
 from keras_attention.presets.preprocessors.stories import (
     WORDS_OF_STORIES,

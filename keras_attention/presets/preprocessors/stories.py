@@ -13,7 +13,8 @@ import numpy as np
 from keras_attention.datasets import babi
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.models.base.preprocessor import Preprocessor, run
+from keras_attention.models.base.preset_folder import Preprocessor
+from keras_attention.presets.preprocessors.running import run
 
 FIRST_WORD = 2  # after padding and the unknown word
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from keras_attention.layers.base.arguments import positive
-from keras_attention.models.base.preprocessor import Preprocessor
+from keras_attention.models.base.preset_folder import Preprocessor
 from keras_attention.presets.preprocessors import sentences
 from keras_attention.text import Vocabulary
 

@@ -16,8 +16,7 @@ import numpy as np
 from keras_attention import samplers
 from keras_attention.kernels import Rules
 from keras_attention.layers.base.arguments import positive
-from keras_attention.models.base.generating_models import in_graph
-from keras_attention.models.base.generation import Generator
+from keras_attention.models.base.generation import GeneratesTargets, in_graph
 from keras_attention.text.tensorflow_text.subwords import Subwords, check_texts, require
 from keras_attention.text.vocabulary import PADDING, START
 
@@ -146,11 +145,10 @@ def export_translator(
     words = _tf_tokenizer(target_vocabulary, "target")
     sampler = _known(in_graph(samplers.one_sequence(sampler)), target_vocabulary)
     start, end = target_vocabulary.start_token_id, target_vocabulary.end_token_id
-    generator = getattr(model, "_generator", None) or Generator(
-        model, {"source": model.source_vocabulary_size}
-    )
-    write = generator.graph(sampler, max_length, start, end)
-    most = generator.rules(max_length).positions
+    if not isinstance(model, GeneratesTargets):
+        model = _Other(model)
+    write = model._generation_graph(sampler, max_length, start, end)
+    most = model._generation_rules(max_length).positions
 
     def serve(texts: Tensor) -> Tensor:
         rows = pieces.tokenize(texts)  # ragged (B, ·)
@@ -164,6 +162,17 @@ def export_translator(
         return tf.where(rows.row_lengths() > 0, written, "")
 
     _write_archive(path, serve, pieces, words)
+
+
+class _Other(GeneratesTargets):
+    """Another model with the methods `begin` and `next` of `Seq2Seq`."""
+
+    next: Any = None
+
+    def __init__(self, model: Any) -> None:
+        self.begin, self.next = model.begin, model.next
+        self.source_vocabulary_size = model.source_vocabulary_size
+        self.target_vocabulary_size = model.target_vocabulary_size
 
 
 def complete(
@@ -251,10 +260,9 @@ def export_completer(
     tf = require("tensorflow")
     from keras_attention.kernels.saved_model.tensorflow import checked
 
-    continuation = model._continuation
     chosen = _known(in_graph(samplers.one_sequence(sampler)), vocabulary)
-    write = continuation.graph(chosen, max_length, vocabulary.end_token_id)
-    rules = Rules(positions=continuation.rules(max_length).positions)
+    write = model._generation_graph(chosen, max_length, vocabulary.end_token_id)
+    rules = Rules(positions=model._generation_rules(max_length).positions)
     pieces = _tf_tokenizer(vocabulary, "text")
 
     def serve(texts: Tensor) -> Tensor:

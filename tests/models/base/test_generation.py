@@ -1,4 +1,4 @@
-"""`Generator`: what goes to a model that writes, and which program runs."""
+"""`GeneratesTargets`: what goes to a model that writes, and which program runs."""
 
 import gc
 
@@ -8,21 +8,22 @@ import pytest
 from keras import ops
 
 from keras_attention import samplers
-from keras_attention.models.base.generation import Generator
+from keras_attention.models.base.generation import GeneratesTargets
 
 pytestmark = pytest.mark.backends("all")
 
 V, T = 7, 5
 
 
-class Counting(keras.layers.Layer):
+class Counting(GeneratesTargets, keras.layers.Layer):
     """Writes the word behind the last one, from one that its inputs tell."""
 
+    _input = "words"
+    source_vocabulary_size = 11
     target_vocabulary_size = V
 
-    def __init__(self, sequences):
+    def __init__(self):
         super().__init__()
-        self.generate = Generator(self, sequences)
         self.seen = []
 
     def begin(self, inputs):
@@ -38,13 +39,20 @@ class Counting(keras.layers.Layer):
         return ops.one_hot(word, V), None, cache
 
 
+class CountingInPictures(Counting):
+    _input = "picture"
+
+    def _source(self, source, max_length):
+        return source
+
+
 def written(first, length=T):
     return (np.asarray(first)[:, None] + 1 + np.arange(length)) % V
 
 
-def run(model, inputs, sampler=None, length=T, start=0, stop=None):
+def run(model, source, sampler=None, length=T, start=0, stop=None):
     sampler = samplers.GreedySampler() if sampler is None else sampler
-    return model.generate(inputs, length, sampler, start, stop, None)
+    return model.generate(source, length, sampler, start, stop, None)
 
 
 class Foreign:
@@ -61,16 +69,16 @@ class Foreign:
 
 
 def test_pictures_go_through_as_they_are_and_sequences_are_padded():
-    model = Counting({"words": 11})
+    model = CountingInPictures()
     picture = np.zeros((2, 3, 5, 1), "float32")
     picture[1, 0, 0] = 2.0
-    words = np.array([[1, 2, 1], [3, 0, 0]])
-    found = run(model, {"picture": picture, "words": words})
-    np.testing.assert_array_equal(found, written([4, 5]))
-    (shape, dtype), padded = model.seen[0]["picture"], model.seen[0]["words"]
+    np.testing.assert_array_equal(run(model, picture), written([0, 2]))
+    shape, dtype = model.seen[0]["picture"]
     assert shape == (2, 3, 5, 1)
     assert keras.backend.standardize_dtype(dtype) == "float32"
-    assert padded[0] == (2, 16)
+    model, words = Counting(), np.array([[1, 2, 1], [3, 0, 0]])
+    np.testing.assert_array_equal(run(model, words), written([4, 3]))
+    assert model.seen[0]["words"][0] == (2, 16)
 
 
 @pytest.mark.parametrize(
@@ -78,11 +86,11 @@ def test_pictures_go_through_as_they_are_and_sequences_are_padded():
 )
 def test_sequences_are_integers_of_two_axes(bad):
     with pytest.raises(ValueError, match="`words` must be integers of shape"):
-        run(Counting({"words": 11}), {"words": bad})
+        run(Counting(), bad)
 
 
 def test_each_sampler_has_its_own_program_even_where_another_one_was():
-    model, words = Counting({"words": 11}), {"words": np.ones((2, 3), "int32")}
+    model, words = Counting(), np.ones((2, 3), "int32")
     for word in (3, 5, 6, 1, 2):
         sampler = Foreign(word)  # may be where the last one was
         assert (run(model, words, sampler) == word).all()
@@ -91,7 +99,7 @@ def test_each_sampler_has_its_own_program_even_where_another_one_was():
 
 
 def test_what_a_foreign_sampler_writes_behind_a_stop_token_is_cut_off():
-    model, words = Counting({"words": 11}), {"words": np.ones((2, 3), "int32")}
+    model, words = Counting(), np.ones((2, 3), "int32")
     found = run(model, words, Foreign(4), stop=[4, 5])
     np.testing.assert_array_equal(found, [[4, 0, 0, 0, 0]] * 2)
     np.testing.assert_array_equal(
@@ -100,7 +108,7 @@ def test_what_a_foreign_sampler_writes_behind_a_stop_token_is_cut_off():
 
 
 def test_run_eagerly_is_followed():
-    model, words = Counting({"words": 11}), {"words": np.array([[1, 2], [3, 0]])}
+    model, words = Counting(), np.array([[1, 2], [3, 0]])
     expected = run(model, words)
     model.run_eagerly = True
     begun = len(model.seen)
