@@ -331,7 +331,7 @@ ELSEWHERE = {
     "keras_attention.record_attention": "keras_attention.layers.record_attention",
     "keras_attention.datasets.babi": "keras_attention.datasets.babi.load",
     "keras_attention.datasets.babi.TASKS": "keras_attention.datasets.babi.load",
-    "keras_attention.ops.energy": "keras_attention.ops.energy.hopfield_update",
+    "keras_attention.ops.binary_energy": "keras_attention.ops.energy",
     "keras_attention.ops.sinks": "keras_attention.ops.sinks.sink_attention",
 }
 

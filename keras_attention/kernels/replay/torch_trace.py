@@ -185,7 +185,7 @@ class Call:
     The methods raise `Untraceable` with the reason why a call cannot be replayed.
     """
 
-    function: Callable[..., Structure]  # of the arguments (args, kwargs)
+    function: Callable[..., Structure]  # of `args` and `kwargs`
     arguments: Structure  # their `plan`
     leaves: dict[int, Tensor]  # the tensors of the plan
     variables: Sequence[Any]  # the Keras variables that the function uses

@@ -53,8 +53,8 @@ class FeatureMap(Configured, keras.layers.Layer, abc.ABC):
 
     @property
     @abc.abstractmethod
-    def parts(self) -> list[Any]:
-        """The blocks of U."""
+    def _parts(self) -> list[Any]:
+        """The blocks of U. Keras saves weights under the first public name of them."""
 
     @property
     def num_ids(self) -> int:
@@ -68,7 +68,7 @@ class FeatureMap(Configured, keras.layers.Layer, abc.ABC):
             check_ids("memory", memory[:, :, 1:], self.num_ids)
 
     def build(self, question_shape: Any, **shapes: Any) -> None:
-        for part in self.parts:
+        for part in self._parts:
             part.build(None)
         if self.map is not None:
             self.map.build((None, self.embedding_dim))
@@ -106,7 +106,7 @@ class FeatureMap(Configured, keras.layers.Layer, abc.ABC):
             self.features,
             self.new_words,
             self.embedding_dim,
-            [part.name for part in self.parts],
+            [part.name for part in self._parts],
             dtype=self.dtype_policy,
             name="contexts",
         )
@@ -240,7 +240,7 @@ class FactFinder(FeatureMap):
         self.contexts = self.context_vectors()
 
     @property
-    def parts(self) -> list[Any]:
+    def _parts(self) -> list[Any]:
         return [self.question, self.candidate, *self.found, *self.matches]
 
     def build(self, question_shape: Any, **shapes: Any) -> None:
@@ -423,7 +423,7 @@ class WordResponder(FeatureMap):
         self.contexts = self.context_vectors()
 
     @property
-    def parts(self) -> list[Any]:
+    def _parts(self) -> list[Any]:
         return [self.question, *self.found, self.words, *self.matches]
 
     def check_given(self, given: dict[str, Any]) -> None:

@@ -42,13 +42,12 @@ _replaying: ContextVar[Any] = ContextVar("replaying", default=None)
 
 
 def _checked(name: str) -> Any:
-    """Returns the method of `keras.Model` that has this name, after a check of data."""
-    method: Any = getattr(keras.Model, name)
+    """Returns the next class' method of this name, after a check of data."""
 
-    @functools.wraps(method)
+    @functools.wraps(getattr(keras.Model, name))
     def checked(model: Any, *args: Any, **kwargs: Any) -> Any:
         model._check_data(name, args, kwargs)
-        return method(model, *args, **kwargs)
+        return getattr(super(ConfiguredModel, model), name)(*args, **kwargs)
 
     return checked
 
