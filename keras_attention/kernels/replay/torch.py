@@ -117,6 +117,13 @@ class Replayer:
             return output
 
     @property
+    def has_settled(self) -> bool:
+        """Whether all signatures of more than one call are traced or refused."""
+        signatures = self._signatures.values()
+        done = [bool(s.trace or s.reason) for s in signatures]
+        return any(done) and all(d or s.calls < 2 for d, s in zip(done, signatures))
+
+    @property
     def traces(self) -> int:
         """The number of signatures that are replayed."""
         return sum(s.trace is not None for s in self._signatures.values())
