@@ -6,6 +6,7 @@ The public names are those that the `__init__` of each folder lists.
 from keras_attention.layers import (
     attention,
     base,
+    external_memory,
     hopfield,
     memory_networks,
     multi_head,
@@ -16,7 +17,7 @@ from keras_attention.layers import (
 )
 from keras_attention.layers.attention import *
 from keras_attention.layers.base import *
-from keras_attention.layers.external_memory import DNC, DNCCell, NTMCell, Trace
+from keras_attention.layers.external_memory import *
 from keras_attention.layers.hopfield import *
 from keras_attention.layers.memory_networks import *
 from keras_attention.layers.multi_head import *
@@ -26,12 +27,9 @@ from keras_attention.layers.scores import *
 from keras_attention.layers.transformer import *
 
 __all__ = [
-    "DNC",
-    "DNCCell",
-    "NTMCell",
-    "Trace",
     *attention.__all__,
     *base.__all__,
+    *external_memory.__all__,
     *hopfield.__all__,
     *memory_networks.__all__,
     *multi_head.__all__,

@@ -37,6 +37,7 @@ def attend_heads(
     scale: float | None = None,
     normalizer: str | Callable = "softmax",
     bias: Tensor | None = None,
+    *,
     dropout: float | Callable = 0.0,
     seed: Any = None,
     dropout_mask: Tensor | None = None,
@@ -106,6 +107,8 @@ def attend_heads(
         (batch, queries, heads, _), keys = query.shape, key.shape[1]
         mask = masks.check("mask", mask, (batch, heads, queries, keys))
         bias = full_bias(bias, query, key)
+        if isinstance(normalizer, str):
+            normalizers.get(normalizer)
         if sink is not None and normalizer != "softmax":
             raise ValueError(
                 '`sink` needs normalizer="softmax", in which it takes part. Received: '

@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_attention import layers
 from keras_attention.kernels.memory_step.reference import interface_widths
-from keras_attention.layers.external_memory import WithInputs
+from keras_attention.layers.external_memory.memory_cell import WithInputs
 from keras_attention.models import DNCNetwork
 from keras_attention.models.external_memory.dnc_network import AskedSteps
 from studies.dnc.problems import Problem

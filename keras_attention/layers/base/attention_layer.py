@@ -100,7 +100,8 @@ class AttentionProtocol(abc.ABC):
             query: (B, T, Dq), in the compute dtype.
             prepared: the result of `prepare`. Its own mask is not applied here.
             mask: booleans that broadcast to (B, T, S), or None.
-            state: the state before the first query.
+            state: the state before the first query. In a step of `MultiHeadAttention`
+                with a position or a window: the positions of the query and the keys.
             random: the result of `sample`, or None.
             return_weights: whether to return the weights.
 

@@ -68,10 +68,9 @@ def as_cell(cell: Any) -> Any:
 
 def state_widths(cell: Any, whole: bool = False) -> list[int]:
     """Returns the widths of a cell's states; of a stack, all or of its last cell."""
-    size = cell.state_size
-    if isinstance(cell, keras.layers.StackedRNNCells) and not whole:
-        size = cell.cells[-1].state_size
-    return [int(n) for n in keras.tree.flatten(size)]
+    while isinstance(cell, keras.layers.StackedRNNCells) and not whole:
+        cell = cell.cells[-1]
+    return [int(n) for n in keras.tree.flatten(cell.state_size)]
 
 
 def width_of(cell: Any) -> int:
@@ -185,12 +184,15 @@ def forget_dropout(cell: Any) -> None:
 
 
 @contextmanager
-def sequence_dropout(cell: Any, width: int, state: Any) -> Iterator[None]:
+def sequence_dropout(
+    cell: Any, width: int, state: Any, training: bool | None = True
+) -> Iterator[None]:
     """Inside this context, a cell of inputs (B, D) has one dropout mask a sequence."""
     if not has_dropout(cell):
         yield
         return
-    prepare_dropout(cell, width, state)
+    if training:
+        prepare_dropout(cell, width, state)
     try:
         yield
     finally:

@@ -2,7 +2,7 @@
 
 from keras_attention.layers.external_memory.dnc import DNC
 from keras_attention.layers.external_memory.dnc_cell import DNCCell
-from keras_attention.layers.external_memory.memory_cell import Trace, WithInputs
+from keras_attention.layers.external_memory.memory_cell import Trace
 from keras_attention.layers.external_memory.ntm_cell import NTMCell
 
-__all__ = ["DNC", "DNCCell", "NTMCell", "Trace", "WithInputs"]
+__all__ = ["DNC", "DNCCell", "NTMCell", "Trace"]

@@ -250,7 +250,7 @@ class DNC(Configured, keras.layers.Layer):
         dropout_mask = cell.sample((batch, steps), training)  # before the loop
         step = functools.partial(cell.advance, training=training, traced=traced)
         width = inputs.shape[-1] + cell.read_width
-        with sequence_dropout(cell.cell, width, state.cell):
+        with sequence_dropout(cell.cell, width, state.cell, training):
             if inputs.shape[1] == 1 and not kernels.is_dynamic(1):  # needs no loop
                 state, outputs = step(state, {k: x[:, 0] for k, x in sequence.items()})
                 outputs = keras.tree.map_structure(lambda y: y[:, None], outputs)

@@ -22,7 +22,6 @@ from keras_attention.layers.base.arguments import (
     clone_initializer,
     fraction,
     integers,
-    number,
     one_of,
     policy_of,
     positive,
@@ -165,7 +164,7 @@ class Hopfield(AttentionLayer):
         self.query_key_normalization = options.pop("query_key_normalization")
         self._options = SimpleNamespace(**options)
         self.dropout = fraction("dropout", dropout)
-        self.tolerance = number("tolerance", tolerance, least=0)
+        self.tolerance = check_tolerance(tolerance)
         self._query_norm = self._key_norm = self._gate_dense = None
         self._log_beta: Any = None
 
@@ -560,6 +559,17 @@ def check_steps(steps: Any) -> int | None:
         "`update_steps` must be a whole number of at least 1, or None to iterate until "
         f"the states converge. Received: update_steps={steps!r}"
     )
+
+
+def check_tolerance(tolerance: Any) -> float:
+    """Returns the tolerance if it is a finite number of at least 0."""
+    real = isinstance(tolerance, Real) and not isinstance(tolerance, bool)
+    if not (real and 0 <= tolerance < math.inf):
+        raise ValueError(
+            "`tolerance` must be a number of at least 0. "
+            f"Received: tolerance={tolerance!r}"
+        )
+    return tolerance
 
 
 def check_beta(beta: Any, heads: int) -> float | list[float] | None:

@@ -67,7 +67,7 @@ class FeatureMap(Configured, keras.layers.Layer, abc.ABC):
         if memory is not None and is_checkable(memory):
             check_ids("memory", memory[:, :, 1:], self.num_ids)
 
-    def build(self, question_shape: Any, **shapes: Any) -> None:
+    def build(self, question_shape: Any, *shapes: Any, **named: Any) -> None:
         for part in self._parts:
             part.build(None)
         if self.map is not None:
@@ -243,7 +243,7 @@ class FactFinder(FeatureMap):
     def _parts(self) -> list[Any]:
         return [self.question, self.candidate, *self.found, *self.matches]
 
-    def build(self, question_shape: Any, **shapes: Any) -> None:
+    def build(self, question_shape: Any, *shapes: Any, **named: Any) -> None:
         super().build(question_shape)
         if self.times is not None:
             self.times.build((None, self.embedding_dim))

@@ -214,7 +214,7 @@ class KerasMethods:
             *(query, key, value, mask, self._inverse_sqrt_key_dim),
             self._masked_softmax if has_softmax else self.normalizer,
             bias,
-            dropout,
+            dropout=dropout,
             dropout_mask=dropout_mask,
             soft_cap=self.soft_cap,
             sink=None if has_softmax else self._sinks,

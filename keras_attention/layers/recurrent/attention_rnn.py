@@ -154,7 +154,7 @@ class AttentionRNN(Configured, keras.layers.Layer):
         self.cell = as_cell(cell)
         # The position of the query, the first state of the (last) cell, among all.
         widths = state_widths(self.cell), state_widths(self.cell, whole=True)
-        self.query_index = len(widths[1]) - len(widths[0])
+        self._query_index = len(widths[1]) - len(widths[0])
         self.order = one_of("order", order, ("before", "after"))
         if input_feeding and order == "before":
             raise ValueError(
@@ -391,7 +391,7 @@ class AttentionRNN(Configured, keras.layers.Layer):
         weights: tuple = ()
         read = [inputs]
         if self.order == "before":
-            query = keras.tree.flatten(cell)[self.query_index]  # (B, U)
+            query = keras.tree.flatten(cell)[self._query_index]  # (B, U)
             context, weights, attention = self._attend(
                 query, attention, prepared, random, return_weights
             )
@@ -403,7 +403,7 @@ class AttentionRNN(Configured, keras.layers.Layer):
         output, new = self.cell(x, cell, **options)
         cell = as_before(new, cell)
         if self.order == "after":
-            context = keras.tree.flatten(cell)[self.query_index]
+            context = keras.tree.flatten(cell)[self._query_index]
             if prepared is not None:
                 context, weights, attention = self._attend(
                     context, attention, prepared, random, return_weights

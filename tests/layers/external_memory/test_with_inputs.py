@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_attention.layers import DNC, DNCCell
-from keras_attention.layers.external_memory import WithInputs
+from keras_attention.layers.external_memory.memory_cell import WithInputs
 
 
 def made():
