@@ -11,7 +11,11 @@ import keras
 from keras import ops
 
 from keras_attention.layers.base.arguments import fraction, number
-from keras_attention.layers.base.serialization import arguments_of, export
+from keras_attention.layers.base.serialization import (
+    argument_names,
+    as_config,
+    export,
+)
 from keras_attention.ops import choices
 from keras_attention.ops.alignments import coverage_cost
 from keras_attention.ops.ranking import margin_ranking
@@ -37,7 +41,9 @@ class _Loss(keras.losses.Loss):
     """A loss whose config has the arguments of its constructor."""
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **arguments_of(self)}
+        names = argument_names(type(self))
+        arguments = {name: as_config(getattr(self, name)) for name in names}
+        return {**super().get_config(), **arguments}
 
 
 @export

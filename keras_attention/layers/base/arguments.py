@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
 from numbers import Integral, Real
 from typing import Any
 
@@ -58,7 +58,7 @@ def number(
 
 def one_of(name: str, value: Any, choices: Collection) -> Any:
     """Returns `value` if it is one of the choices, or raises a ValueError."""
-    if value not in choices:
+    if not isinstance(value, Hashable) or value not in choices:
         raise ValueError(
             f"`{name}` must be one of {list(choices)}. Received: {name}={value!r}"
         )

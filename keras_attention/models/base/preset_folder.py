@@ -258,7 +258,9 @@ def read(
 def class_of(path: pathlib.Path) -> tuple[Any, dict[str, Any]]:
     """Returns the class of a preset's model and its config, or raises a ValueError."""
     what = "class of models with `from_preset`"
-    cls, config = _entries(path / CONFIG, "from_preset", what, config=dict)
+    cls, config = _entries(
+        path / CONFIG, lambda cls: hasattr(cls, "from_preset"), what, config=dict
+    )
     return cls, config
 
 
@@ -313,10 +315,12 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
     return entries
 
 
-def _entries(path: pathlib.Path, method: str, what: str, **kinds: type) -> list[Any]:
+def _entries(
+    path: pathlib.Path, fits: Callable[[type], bool], what: str, **kinds: type
+) -> list[Any]:
     """Reads the class that a JSON file names, and entries of these types.
 
-    The class must have the method; `what` describes such classes.
+    `fits` says whether the class is of the right kind, which `what` describes.
     """
     entries = read_json(path)
     with _naming(path):
@@ -324,7 +328,7 @@ def _entries(path: pathlib.Path, method: str, what: str, **kinds: type) -> list[
         if not all(map(isinstance, (name, *values), (str, *kinds.values()))):
             raise ValueError("its entries must be a name and objects")
     cls = keras.saving.get_registered_object(name)
-    if not isinstance(cls, type) or not hasattr(cls, method):
+    if not isinstance(cls, type) or not fits(cls):
         raise ValueError(
             f"{path} must name a registered {what}; import its module first. "
             f"Received: registered_name={name!r}"
@@ -334,7 +338,11 @@ def _entries(path: pathlib.Path, method: str, what: str, **kinds: type) -> list[
 
 def _read_preprocessor(path: pathlib.Path) -> Preprocessor:
     cls, config, expected = _entries(
-        path / PREPROCESSOR, "from_assets", "`Preprocessor`", config=dict, assets=dict
+        path / PREPROCESSOR,
+        lambda cls: issubclass(cls, Preprocessor),
+        "`Preprocessor`",
+        config=dict,
+        assets=dict,
     )
     checksums = _checksums(path / ASSETS)
     for file in sorted({*expected, *checksums}):

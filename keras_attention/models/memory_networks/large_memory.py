@@ -16,6 +16,12 @@ from keras import ops
 
 from keras_attention import kernels
 from keras_attention.layers.base.checked import check_ids
+from keras_attention.layers.memory_networks import (
+    FactFinder,
+    SentenceEncoder,
+    SentenceFeatures,
+    WordResponder,
+)
 from keras_attention.models.base.vector_index import (
     CandidateIndex,
     VectorIndex,
@@ -359,28 +365,30 @@ class LargeMemory:
         if self.index is not None:
             text = np.concatenate([words, *self.sentences(before)])
             slots = checked_candidates(self.index, self.size, text, query)
-        numbers = np.arange(self.size) if slots is None else slots
-        similarity = self._sentences.similarity(query, len(numbers))
-        similar = np.empty(len(numbers), "float32")
-        filled = np.ones(len(numbers), bool)  # empty facts are no candidates
-        for start in range(0, len(numbers), CHUNK):
-            here = slice(start, start + CHUNK)
-            block = self._words(start) if slots is None else self.sentences(slots[here])
-            similar[here] = similarity(block)
-            if not block[:, 0].all():
-                filled[here] = block.any(1)
-        free = filled & ~np.isin(numbers, before)  # a fact is retrieved only once
-        if not free.all():
-            numbers, similar = numbers[free], similar[free]
+        number = self.size if slots is None else len(slots)
+        similar = self._sentences.similarity(query, number)
+        # A fact's number stands for its time: only the order of times counts.
+        x = before[-1] if len(before) else self.size
+        best, count = None, 0
+        for start in reversed(range(0, number, CHUNK)):  # from the newest block
+            if slots is None:
+                block = self._words(start)
+                numbers = np.arange(start, start + len(block))
+            else:
+                numbers = slots[start : start + CHUNK]
+                block = self.sentences(numbers)
+            if not block[:, 0].all():  # empty facts are no candidates
+                filled = block.any(1)
+                numbers, block = numbers[filled], block[filled]
+            count += len(numbers)
+            new = ~np.isin(numbers, before)  # a fact is retrieved only once
+            if not new.all():
+                numbers, block = numbers[new], block[new]
+            best = last_of_one_pass(numbers, similar(block), weights, x, best)
         if self._sentences.model.adaptive:  # m_∅ is older than all facts
-            numbers = np.append(-1, numbers)
-            similar = np.append(self._sentences.nothing() @ query, similar)
-        best = -1
-        if len(numbers):
-            # A fact's number stands for its time: only the order of times counts.
-            x = before[-1] if len(before) else self.size
-            best = int(numbers[one_pass(similar, weights, x, numbers)])
-        return best, int(filled.sum())
+            nothing = (self._sentences.nothing() @ query)[None]
+            best = last_of_one_pass(np.array([-1]), nothing, weights, x, best)
+        return (-1 if best is None else best[0]), count
 
     def _words(self, start: int) -> np.ndarray:
         """Returns the words of the chunk of facts that starts at `start`."""
@@ -473,33 +481,48 @@ def check_features(model: Any) -> None:
     """Raises a ValueError if the features of a fact depend on more than its words."""
     config = model.get_config().items()
     others = [f"{n}={value!r}" for n, value in config if value and n not in ARGUMENTS]
-    if others:
+    layers = [model.get_layer(name) for name in "IOR"]
+    if others or [*map(type, layers)] != [SentenceFeatures, FactFinder, WordResponder]:
         raise ValueError(
             "`model` must be a MemNN with features of words and n-grams only: a large "
-            f"memory stores nothing else. Received: model with {', '.join(others)}"
+            "memory stores nothing else. Received: model with "
+            f"{', '.join(others) or layers}"
         )
-    encoder = model.get_layer("O").candidate
-    if encoder.encoding != "bag":
+    encoder = layers[1].candidate
+    if type(encoder) is not SentenceEncoder or encoder.encoding != "bag":
         raise ValueError(
             "`model` must embed a fact as a sum over its features. "
             f"Received: candidate={encoder!r}"
         )
 
 
-def one_pass(similar: np.ndarray, weights: np.ndarray, x: int, times: Any) -> int:
-    """Computes `ops.ranking.one_pass` for one row, whose times (M,) are ascending."""
+def last_of_one_pass(
+    times: np.ndarray,
+    similar: np.ndarray,
+    weights: np.ndarray,
+    x: int,
+    best: tuple[int, np.float32] | None,
+) -> tuple[int, np.float32] | None:
+    """Computes `ops.ranking.one_pass` for one row, for one block after the other.
+
+    The times (n,) are ascending, and below those of earlier blocks; `similar` (n,) is
+    s_O(x, mᵢ); `best` is the time and the similarity of the best memory so far.
+    """
+    left = len(times)
+    if best is None:
+        if not left:
+            return None
+        left -= 1
+        best = times[left], similar[left]
     older = weights[0] * (x < times)
-    best = stop = len(times) - 1
-    while stop:  # from the newest to the oldest
-        first = max(stop - CHUNK, 0)
-        bonus = weights[1] * (x < times[best]) + weights[2]
-        score = similar[first:stop] - similar[best] + (older[first:stop] + bonus)
-        ahead = np.flatnonzero(score > 0)
-        if len(ahead):
-            best = stop = first + int(ahead[-1])
-        else:
-            stop = first
-    return best
+    while left:  # from the newest to the oldest
+        bonus = weights[1] * (x < best[0]) + weights[2]
+        ahead = similar[:left] - best[1] + (older[:left] + bonus) > 0
+        if not ahead.any():
+            break
+        left = int(left - 1 - ahead[::-1].argmax())
+        best = times[left], similar[left]
+    return int(best[0]), best[1]
 
 
 def summed(rows: np.ndarray, features: np.ndarray) -> np.ndarray:

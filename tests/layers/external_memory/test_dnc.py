@@ -431,6 +431,15 @@ def test_a_controller_keeps_no_dropout_mask_of_another_batch():
     assert layer(data(2)[0], training=True).shape[0] == 2
 
 
+def test_a_call_without_training_draws_nothing():
+    controller = keras.layers.LSTMCell(U, dropout=0.5, recurrent_dropout=0.5)
+    layer = DNC(DNCCell(controller, M, W))
+    layer(data(3)[0])
+    before = to_numpy(controller.seed_generator.state)
+    layer(data(2)[0])
+    np.testing.assert_array_equal(to_numpy(controller.seed_generator.state), before)
+
+
 def test_dropout_of_a_stack_within_a_stack_is_seen():
     inner = keras.layers.StackedRNNCells([keras.layers.LSTMCell(U, dropout=0.5)])
     cell = DNCCell(keras.layers.StackedRNNCells([inner, lstm()]), M, W, R)

@@ -305,6 +305,7 @@ BAD = [
     ({"normalizer": "linear"}, r"`normalizer` must be one of.*'linear'"),
     ({"dropout": 1.0}, r"`dropout` must be at least 0 and below 1.*1.0"),
     ({"tolerance": -1e-3}, r"`tolerance` must be.*tolerance=-0.001"),
+    ({"tolerance": np.inf}, r"`tolerance` must be.*tolerance=inf"),
     ({"projections": {"bias": 1}}, r"`projections` must be True.*\{'bias': 1\}"),
     ({"projections": "no"}, r"`projections` must be True.*'no'"),
     (

@@ -24,6 +24,12 @@ CELLS = {
     "lstm": lambda: keras.layers.LSTMCell(U),
     "gru": lambda: keras.layers.GRUCell(U),
     "stacked": lambda: [keras.layers.LSTMCell(3), keras.layers.GRUCell(U)],
+    "nested": lambda: [
+        keras.layers.LSTMCell(3),
+        keras.layers.StackedRNNCells(
+            [keras.layers.LSTMCell(4), keras.layers.GRUCell(U)]
+        ),
+    ],
 }
 FORMS = [
     ("before", None, False),
@@ -151,7 +157,7 @@ def test_prepare_start_and_step_are_the_call(form):
 
 
 @pytest.mark.backends("all")
-@pytest.mark.parametrize("cell", ["lstm", "gru", "stacked"])
+@pytest.mark.parametrize("cell", ["lstm", "gru", "stacked", "nested"])
 def test_keras_rnn_with_a_cell_that_holds_the_memory_gives_the_same(cell):
     x, memory, *_ = data()
     rnn = layer(("before", None, False), cell)
@@ -166,7 +172,7 @@ def test_keras_rnn_with_a_cell_that_holds_the_memory_gives_the_same(cell):
             return rnn.cell.get_initial_state(batch_size=batch_size)
 
         def call(self, inputs, states):
-            last = states[-1] if cell == "stacked" else states
+            last = {"stacked": states[-1], "nested": states[-1][-1]}.get(cell, states)
             query = keras.tree.flatten(last)[0]
             context = rnn.attentions[0](query, ops.convert_to_tensor(memory))
             read = ops.concatenate([inputs, context], -1)
