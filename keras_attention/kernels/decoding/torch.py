@@ -4,6 +4,7 @@ Inside a compiled function, the first step of each loop is traced (see `replay/`
 replayed for the later ones. A step may close over weights: they change in place, and
 replaced weights are detected. A step is refused, and runs as it is, if it closes over
 another tensor, reads a value, assigns to a variable or changes the shapes of its state.
+Long loops on CPUs pack the weights (see `torch_packing.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import keras
 import torch
 
 from keras_attention.kernels.decoding.reference import Done, Step, tensors
+from keras_attention.kernels.decoding.torch_packing import MIN_STEPS, packing
 from keras_attention.kernels.replay.torch_rewrite import Untraceable
 from keras_attention.kernels.replay.torch_trace import Call, plan
 
@@ -39,7 +41,7 @@ def generate(step: Step, state: Any, start: Any, stop: Any, done: Done) -> Any:
     devices = (x.device.type for x in leaves if isinstance(x, torch.Tensor))
     patience = 1 if next(devices, "cpu") == "cpu" else PATIENCE
     loops = _active.get()
-    traced = None if loops is None else loops.traced(step, done, state)
+    traced = None if loops is None else loops.traced(step, done, state, stop - start)
     if traced is None:
         for index in range(start, stop):
             asks = index > start and (index - start) % patience == 0
@@ -97,7 +99,7 @@ class _Loops:
     def __init__(self, variables: Sequence[Any]) -> None:
         self.variables = variables
         self._weights: list[Tensor] = []
-        self._steps: dict[Any, Callable | None] = {}
+        self._steps: dict[Any, tuple[Callable, Callable] | None] = {}
         self._numbers: tuple = ()
         self._count = 0
 
@@ -116,11 +118,11 @@ class _Loops:
         finally:
             _active.reset(token)
 
-    def traced(self, step: Step, done: Done, state: Any) -> tuple | None:
+    def traced(self, step: Step, done: Done, state: Any, steps: int) -> tuple | None:
         """Returns the traced step of the next loop, or None if it is refused.
 
-        That is f(index, *tensors) = [done,] tensors; the tensors of the first state;
-        and a function that restores the structure of a state.
+        That is f(index, *tensors) = [done,] tensors, for this loop only; the tensors
+        of the first state; and a function that restores the structure of a state.
         """
         leaves = keras.tree.flatten(state)
         is_tensor = [x is not None for x in leaves]
@@ -148,11 +150,19 @@ class _Loops:
         key = (self._count, self._numbers, done is None, *is_tensor, *facts)
         if key not in self._steps:
             self._steps[key] = self._trace(flat_step, tensors)
-        run = self._steps[key]
-        return None if run is None else (run, tensors, pack)
+        runs = self._steps[key]
+        if runs is None:
+            return None
+        unpacked, packed = runs
+        return (packed() if steps >= MIN_STEPS else unpacked), tensors, pack
 
-    def _trace(self, function: Callable, tensors: list[Tensor]) -> Callable | None:
-        """Traces one step on copies of the tensors; None if it is refused."""
+    def _trace(
+        self, function: Callable, tensors: list[Tensor]
+    ) -> tuple[Callable, Callable] | None:
+        """Traces one step on copies of the tensors; None if it is refused.
+
+        Returns the step, and a function that packs weights for it and returns it.
+        """
         index = torch.ones((), dtype=torch.int64, device=tensors[0].device)
         leaves: dict[int, Tensor] = {}
         arguments = plan(((index, *tensors), {}), leaves)
@@ -160,7 +170,8 @@ class _Loops:
         try:
             with torch.inference_mode(False), torch.no_grad():
                 call = Call(function, arguments, leaves, *weights, in_place=True)
-                return call.trace().forward
+                forward = call.trace().forward
+                return forward, packing(forward)
         except Untraceable:
             return None
         finally:

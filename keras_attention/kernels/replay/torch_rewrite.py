@@ -150,14 +150,14 @@ class Rewriting(torch.fx.Interpreter):
             if not self._is_free(node):
                 continue
             value, inputs = self._value(node), node.all_input_nodes
-            if value.numel() > MOST_CONSTANT:
+            is_view = bool(self._memory([node]) & self.weight_memory)
+            if value.numel() > MOST_CONSTANT and not is_view:
                 continue
             elif node.target in LIKE:
                 like = torch.empty(value.shape, dtype=value.dtype, device=value.device)
                 self.known[node] = node.target(like, *node.args[1:], **node.kwargs)
             elif all(x in self.known for x in inputs) and (
-                self._memory([node]) & self.weight_memory
-                or not self._memory(inputs) & self.weight_memory
+                is_view or not self._memory(inputs) & self.weight_memory
             ):
                 args = (node.args, node.kwargs)
                 args, kwargs = torch.fx.map_arg(args, self.known.__getitem__)
@@ -238,6 +238,8 @@ class Rewriting(torch.fx.Interpreter):
             args, kwargs = torch.fx.map_arg(arguments, copies.__getitem__)
             copies[node] = graph.call_function(target, tuple(args), dict(kwargs))
         graph.output(torch.fx.map_arg(list(results), copies.__getitem__))
+        for node, copied in copies.items():
+            copied.meta["changes"] = bool(self._memory([node]) & self.changed)
         run = torch.fx.GraphModule(torch.nn.Module(), graph).forward
         values = [self.known[node] for node in constants]
         return partial(run, *values), values

@@ -321,6 +321,50 @@ def test_a_traced_step_is_shortened():
 
 
 @on_torch
+def test_long_loops_pack_weights(monkeypatch, traced):
+    """They do so each time, because weights change in place."""
+    import torch
+
+    from keras_attention.kernels.decoding import torch_packing
+    from keras_attention.kernels.replay import torch_rewrite
+
+    packed, pack = [], torch_packing._pack
+
+    def noting(weights):
+        packed.append(len(weights))
+        return pack(weights)
+
+    monkeypatch.setattr(torch_packing, "_pack", noting)
+    monkeypatch.setattr(torch_rewrite, "MOST_CONSTANT", 1)  # views may be larger
+    rng = np.random.default_rng(0)
+    arrays = [*rng.normal(size=(4, 256, 256)) / 20, rng.normal(size=256)]
+    variables = [keras.Variable(x.astype("float32")) for x in arrays]
+
+    def run(x, stop):
+        def step(i, x):
+            a, b, c, d, bias = (v.value for v in variables)
+            y = torch.addmm(bias, x, a) + torch.tanh(torch.addmm(bias, x, b.T))
+            view = y.view_as(y)
+            z = view @ c
+            y.mul_(0.5)  # so the next product is of other numbers
+            return torch.tanh(z + view @ d)
+
+        return decoding.generate(step, x, 0, stop)
+
+    functions, x = compiled(), rng.normal(size=(3, 256)).astype("float32")
+    for stop, products in ((5, []), (16, [2]), (16, [2]), (5, [])):
+        result = functions("f", run, x, np.asarray(stop, "int32"), variables=variables)
+        with torch.no_grad():
+            expected = run(ops.convert_to_tensor(x), stop)
+        torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
+        assert packed == products
+        packed.clear()
+        for v in variables:
+            v.value.data.mul_(1.1)  # without a trace in its version
+    assert traced == [True]
+
+
+@on_torch
 @pytest.mark.usefixtures("traced")
 def test_what_a_state_is_made_of_is_not_shared():
     """Two buffers that are equal at first are written to apart, and anew each call."""
