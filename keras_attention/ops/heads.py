@@ -38,7 +38,7 @@ def attend_heads(
     normalizer: str | Callable = "softmax",
     bias: Tensor | None = None,
     *,
-    dropout: float | Callable = 0.0,
+    dropout: float = 0.0,
     seed: Any = None,
     dropout_mask: Tensor | None = None,
     soft_cap: float | None = None,
@@ -46,8 +46,6 @@ def attend_heads(
     is_causal: bool = False,
     sliding_window: int | None = None,
     return_weights: bool = True,
-    fused: bool = True,
-    check: bool = True,
 ) -> tuple[Tensor, Tensor | None]:
     """Computes multi-head attention with any normalizer.
 
@@ -63,7 +61,7 @@ def attend_heads(
             raised to this quarter. A key with such a bias gets weight 0, unless all
             keys of its row have such a bias. Use `mask` to exclude keys.
         dropout: the fraction of the weights to drop; the remaining weights are scaled
-            up. Or a function of the weights.
+            up.
         seed: a `keras.random.SeedGenerator`, for the dropout.
         dropout_mask: (B, H, T, S), factors that multiply the weights before the weights
             multiply the values; or None.
@@ -75,9 +73,6 @@ def attend_heads(
             after t unless `is_causal`. None for no window.
         return_weights: whether to return the weights. Without them, a fused kernel is
             used if possible.
-        fused: whether a fused kernel may be used.
-        check: whether to check the arguments. Without the checks, a mask and a bias
-            must have four axes.
 
     Returns:
         The output (B, T, H, V) and the weights (B, H, T, S) before dropout, which may
@@ -102,25 +97,67 @@ def attend_heads(
         Shazeer, "Fast Transformer decoding" (2019), Ainslie et al., "GQA" (2023); the
         soft cap: Gemma Team, "Gemma 2" (2024), section 2.
     """
-    if check:
-        check_heads(query, key, value)
-        (batch, queries, heads, _), keys = query.shape, key.shape[1]
-        mask = masks.check("mask", mask, (batch, heads, queries, keys))
-        bias = full_bias(bias, query, key)
-        if isinstance(normalizer, str):
-            normalizers.get(normalizer)
-        if sink is not None and normalizer != "softmax":
-            raise ValueError(
-                '`sink` needs normalizer="softmax", in which it takes part. Received: '
-                f"normalizer={normalizer!r}"
-            )
-        window = sliding_window
-        whole = isinstance(window, Integral) and not isinstance(window, bool)
-        if window is not None and (not whole or window < 1):
-            raise ValueError(
-                "`sliding_window` must be a whole number of at least 1. "
-                f"Received: sliding_window={window!r}"
-            )
+    check_heads(query, key, value)
+    (batch, queries, heads, _), keys = query.shape, key.shape[1]
+    mask = masks.check("mask", mask, (batch, heads, queries, keys))
+    bias = full_bias(bias, query, key)
+    if isinstance(normalizer, str):
+        normalizers.get(normalizer)
+    if sink is not None and normalizer != "softmax":
+        raise ValueError(
+            '`sink` needs normalizer="softmax", in which it takes part. Received: '
+            f"normalizer={normalizer!r}"
+        )
+    window = sliding_window
+    whole = isinstance(window, Integral) and not isinstance(window, bool)
+    if window is not None and (not whole or window < 1):
+        raise ValueError(
+            "`sliding_window` must be a whole number of at least 1. "
+            f"Received: sliding_window={window!r}"
+        )
+    return attend_projected(
+        query,
+        key,
+        value,
+        mask,
+        scale,
+        normalizer,
+        bias,
+        dropout=dropout,
+        seed=seed,
+        dropout_mask=dropout_mask,
+        soft_cap=soft_cap,
+        sink=sink,
+        is_causal=is_causal,
+        sliding_window=sliding_window,
+        return_weights=return_weights,
+    )
+
+
+def attend_projected(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    scale: float | None = None,
+    normalizer: str | Callable = "softmax",
+    bias: Tensor | None = None,
+    *,
+    dropout: float | Callable = 0.0,
+    seed: Any = None,
+    dropout_mask: Tensor | None = None,
+    soft_cap: float | None = None,
+    sink: Tensor | None = None,
+    is_causal: bool = False,
+    sliding_window: int | None = None,
+    return_weights: bool = False,
+    fused: bool = True,
+) -> tuple[Tensor, Tensor | None]:
+    """Computes :func:`attend_heads` without its checks, for arguments of a layer.
+
+    A mask and a bias have four axes, `dropout` may be a function of the weights, and
+    `fused` says whether a fused kernel may be used.
+    """
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     fused = fused and not return_weights and dropout_mask is None and soft_cap is None
     has_sink = sink is not None or normalizer == "softmax1"
@@ -170,10 +207,6 @@ def attend_heads(
     return weighted_heads(
         query, key, value, mask, bias, normalize, scale, soft_cap, drop
     )
-
-
-# For arguments that a layer has checked: a mask and a bias have four axes.
-attend_projected = partial(attend_heads, return_weights=False, check=False)
 
 
 def dot_product_attention(
