@@ -58,6 +58,14 @@ READERS = {
     ),
 }
 
+_READS, _FILLS = READERS
+SENTENCES = (
+    (_READS, "The children are playing in the garden"),
+    (_READS, "I would like to drink a cup of"),
+    (_FILLS, "She is ___ a book in the kitchen."),
+    (_FILLS, "He wants to go ___ with his friends."),
+)
+
 TASKS = {
     "Dutch to English (Transformer)": Task(
         "transformer_nl_en", "Dutch", "English", "Ik heb een grote hond in mijn huis."
@@ -66,6 +74,13 @@ TASKS = {
         "seq2seq_dates", "date", "ISO date", "4 May 1979"
     ),
 }
+_DUTCH, _DATES = TASKS
+TEXTS = (
+    (_DUTCH, "Ik heb een grote hond in mijn huis."),
+    (_DUTCH, "Waar is mijn boek?"),
+    (_DATES, "4 May 1979"),
+    (_DATES, "Thursday, 12 October 2006"),
+)
 
 ROUTE_PRESET = "dnc_paths"
 EDGES = """Bank | east | Tower
@@ -82,4 +97,8 @@ ROUTES = [
 ]
 
 WORDS_PRESET = "skip_gram_tatoeba"
-WORDS = "mother father sister brother water coffee monday tuesday"
+WORD_LISTS = (
+    "mother father sister brother water coffee monday tuesday",
+    "dog cat bird horse car train bus boat",
+    "red blue green happy sad angry one two three",
+)

@@ -1,4 +1,4 @@
-"""The live page in a real browser: each view, each control, two widths, two themes.
+"""The live page in a real browser: each view, each control, widths and themes.
 
 Skipped without Gradio, Playwright or Chromium. tests/README.md has the command.
 """
@@ -39,8 +39,9 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-SIZES = {"wide": (1440, 900), "narrow": (390, 844)}
+SIZES = {"wide": (1440, 900), "medium": (1024, 768), "narrow": (390, 844)}
 PATIENCE = 60_000  # milliseconds, for a machine with other work
+TABS = [name for name, _ in page.TABS]
 SHOTS = os.environ.get("KERAS_ATTENTION_SHOTS")  # a folder for screenshots
 
 
@@ -348,6 +349,39 @@ def test_each_view_and_each_control(browser, address, tmp_path, size, scheme):
         path = tmp_path / f"{use.__name__}.html"
         download.value.save_as(path)
         opens_from_disk(browser, path, size, scheme)
+    page.close()
+
+
+BROKEN_WORDS = """view => {
+    const broken = [];
+    for (const cell of view.shadowRoot.querySelectorAll(".hops tbody th")) {
+        const text = cell.firstChild;
+        for (const word of text.data.matchAll(/\\S+/g)) {
+            const range = document.createRange();
+            range.setStart(text, word.index);
+            range.setEnd(text, word.index + word[0].length);
+            if (range.getClientRects().length > 1) broken.push(word[0]);
+        }
+    }
+    return broken;
+}"""
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_nothing_is_out_of_sight_and_no_tab_moves_the_page(browser, address, size):
+    page = Page(browser, address, size)
+    edges = set()
+    for name in TABS:
+        assert page.page.get_by_role("tab", name=name, exact=True).is_visible()
+        page.view(name)
+        box = page.page.locator("main").first.bounding_box()
+        edges.add((box["x"], box["width"]))
+        for frame in page.element.locator(".frame").all():
+            assert frame.evaluate("node => node.scrollWidth - node.clientWidth") <= 0
+        assert page.element.evaluate(BROKEN_WORDS) == []
+        assert page.panel.get_by_text("docs/guides/").is_visible()
+        assert page.panel.get_by_text("Examples").is_visible()
+    assert len(edges) == 1
     page.close()
 
 

@@ -26,7 +26,8 @@ def tab(gr: Any, show: Callable[..., str]) -> tuple[Any, list[Any], Any]:
     gr.Markdown(
         "A Hopfield network stores ten digits. Show it a part of one: choose a digit "
         "and what to hide, or draw. The digits are drawn for this page; they are no "
-        "data set."
+        "data set. Paper: [Ramsauer et al., 2021](https://arxiv.org/abs/2008.02217). "
+        "Guide: `docs/guides/hopfield.md`."
     )
     with gr.Row():
         with gr.Column(min_width=280):
@@ -61,6 +62,16 @@ def tab(gr: Any, show: Callable[..., str]) -> tuple[Any, list[Any], Any]:
         return cells, complete(cells, beta)
 
     private = {"api_visibility": "private", "show_progress": "hidden"}
+    gr.Examples(
+        [["3", "lower half", 20], ["8", "left half", 20], ["8", "left half", 2]],
+        [digit, hidden, beta],
+        [drawing, view],
+        choose,
+        run_on_click=True,
+        cache_examples=False,
+        label="Examples",
+        api_visibility="private",
+    )
     chosen = [digit.input, hidden.input]
     gr.on(chosen, choose, [digit, hidden, beta], [drawing, view], **private)
     inputs = [drawing, beta]

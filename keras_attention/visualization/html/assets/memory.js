@@ -14,14 +14,16 @@ views.memory = (root, data, choices) => {
   const head = make(
     "tr",
     {},
-    make("th", { scope: "col", text: "slot" }),
+    make("th", { scope: "col", class: "slot", text: "slot" }),
+    ...columns.map(([name]) =>
+      make("th", { scope: "col", class: "number", text: name }),
+    ),
+    make("td", { class: "gap" }),
     make("th", {
       scope: "colgroup",
       colspan: width,
       text: `contents: ${width} numbers a slot`,
     }),
-    make("td", { class: "gap" }),
-    ...columns.map(([name]) => make("th", { scope: "col", text: name })),
   );
   const body = make("tbody");
   const cells = slots.map((slot) => {
@@ -32,9 +34,9 @@ views.memory = (root, data, choices) => {
         "tr",
         {},
         make("th", { scope: "row", text: slot }),
-        ...values,
-        make("td", { class: "gap" }),
         ...shares,
+        make("td", { class: "gap" }),
+        ...values,
       ),
     );
     return [values, shares];
@@ -117,14 +119,14 @@ views.memory = (root, data, choices) => {
     times.forEach(([, line, size]) => {
       line.style.marginLeft = `${size * t}px`;
     });
+  const table = make("table", { class: "memory" }, make("thead", {}, head), body);
+  // The contents take what is left of the width: no column is out of sight.
+  table.style.width = `min(100%, ${50 + 50 * columns.length + 17 * width}px)`;
   root.append(
     controls,
     list,
     say,
-    frame(
-      "The memory at this step",
-      make("table", { class: "memory" }, make("thead", {}, head), body),
-    ),
+    frame("The memory at this step", table),
     make("p", {
       class: "note",
       text: [
