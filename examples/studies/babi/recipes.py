@@ -14,7 +14,7 @@ from typing import Any
 QUESTIONS = {"1k": 1_000, "10k": 10_000}  # training questions per task
 _LATER = frozenset(  # fields of `Recipe` that the first results do not contain
     (
-        *("exchange", "others", "enough"),
+        *("exchange", "others", "enough", "padded"),
         *("first", "first_epochs", "first_rate", "first_halve_every"),
     )
 )
@@ -58,7 +58,10 @@ class Recipe:
             `datasets.babi.interchangeable`.
         exchange: "words", or "all" to exchange phrases and several words at once, too;
             see `datasets.babi.find_exchanges`.
-        held_out: the fraction of training questions that is held out for validation.
+        padded: the share of the questions about a person or a thing whose stories are
+            padded with sentences about others in an epoch; see `distractors.py`.
+        held_out: the fraction of training questions that is held out for validation,
+            with their whole stories.
     """
 
     name: str
@@ -84,6 +87,7 @@ class Recipe:
     batch_size: int = 32
     rename: bool = False
     exchange: str = "words"
+    padded: float = 0.0
     held_out: float = 0.1
 
     def settings(self) -> dict[str, Any]:
