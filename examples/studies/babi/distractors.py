@@ -8,10 +8,13 @@ those of people, animals and things that are carried; places may be shared.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from keras_attention.datasets import babi
 
+LONGEST = 64  # sentences of a padded story
 PEOPLE = (
     *("antoine", "bill", "daniel", "fred", "jason", "jeff", "john", "julie", "mary"),
     *("sandra", "sumit", "yann"),
@@ -71,15 +74,25 @@ class Distractors:
         while mine != before:
             before = mine
             mine |= np.bitwise_or.reduce(about[(about & mine) > 0])
-        others = np.flatnonzero((self._about & mine) == 0)
+        others = self._others(mine)
         count = min(count, len(story) - length)
         if not len(others) or count < 1:
             return story
         places = np.flatnonzero(~np.append(pronoun, False))
         where = generator.choice(places, 1 if generator.random() < 0.5 else count)
-        new = self._sentences[generator.choice(others, count)]  # (count, L)
-        padded = np.insert(told, np.sort(np.broadcast_to(where, count)), new, axis=0)
+        where = np.sort(np.broadcast_to(where, count))
+        padded = np.insert(told, where, generator.choice(others, count), axis=0)
         return np.concatenate([padded, story[length + count :]])
+
+    def sample(
+        self, question: np.ndarray, count: int, generator: np.random.Generator
+    ) -> np.ndarray:
+        """Returns sentences (count, L) about others than those of a question (L,)."""
+        return generator.choice(self._others(self._bits(question)), count)
+
+    def _others(self, names: Any) -> np.ndarray:
+        """Returns the sentences (P, L) without these names."""
+        return self._sentences[(self._about & names) == 0]
 
     def _bits(self, sentences: np.ndarray) -> np.ndarray:
         """Returns which names sentences (…, L) have, as the bits of integers (…)."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_attention import callbacks, models
 from keras_attention.datasets import DataNotFoundError, babi
-from studies.babi.distractors import Distractors
+from studies.babi.distractors import LONGEST, Distractors
 from studies.babi.recipes import QUESTIONS, Recipe
 from studies.batches import differ_first
 
@@ -63,7 +63,9 @@ class Trainer:
             # Longer stories are truncated, as in the paper.
             warnings.simplefilter("ignore", UserWarning)
             self.train = babi.vectorize(train, vocabulary, slots)
-            self.test = babi.vectorize(known_answers(test, vocabulary), vocabulary, slots)
+            self.test = babi.vectorize(
+                known_answers(test, vocabulary), vocabulary, slots
+            )
         self.stories = number_stories(train)
         self.train_tasks = np.array([example.task for example in train])
         self.test_tasks = np.array([example.task for example in test])
@@ -166,7 +168,9 @@ class Trainer:
             verbose=0,
             callbacks=[
                 *([callbacks.LinearStart(epochs=linear)] if linear else []),
-                callbacks.HalveLearningRate(halve_every, start=linear),
+                callbacks.HalveLearningRate(
+                    halve_every, start=linear or self.recipe.clean_epochs
+                ),
                 keras.callbacks.LambdaCallback(on_epoch_end=progress),
                 *more,
             ],
@@ -285,13 +289,14 @@ class Batches(keras.utils.PyDataset):
             joint={task: exchanges.joint for task, exchanges in found.items()},
         )
         self._longest = longest = self._train.inputs["story"].shape[1]
-        self._padded = trainer.recipe.padded
+        self._padded, self._clean = trainer.recipe.padded, trainer.recipe.clean_epochs
         if self._padded:
             self._distractors = Distractors(
                 self._train.inputs["story"][used], trainer.vocabulary
             )
         buckets = [slots for slots in trainer.recipe.buckets if slots < longest]
         self._buckets = [*sorted(buckets), longest]
+        self._epoch = -1
         self.on_epoch_end()
 
     def __len__(self) -> int:
@@ -312,6 +317,7 @@ class Batches(keras.utils.PyDataset):
         return {"story": story, "question": question}, answers
 
     def on_epoch_end(self) -> None:
+        self._epoch += 1
         left = np.empty(0, int)
         batches: list[tuple[np.ndarray, int]] = []
         for rows, slots in zip(self._by_bucket(), self._buckets):
@@ -337,18 +343,18 @@ class Batches(keras.utils.PyDataset):
         bucket = np.searchsorted(self._buckets, lengths)
         return [rows[bucket == number] for number in range(len(self._buckets))]
 
-
     def _sentences_to_add(self, rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Returns how many sentences about others each story gets.
 
-        The logarithm of the new length is uniform, up to the number of slots.
+        The new length is uniform, up to `distractors.LONGEST`.
         """
         questions = self._train.inputs["question"][rows]
         chosen = self._generator.random(len(rows)) < self._padded
         chosen &= self._distractors.applicable(questions)
-        ratio = self._longest / lengths
-        new = lengths * ratio ** self._generator.random(len(rows))
-        return np.where(chosen, np.round(new).astype(int) - lengths, 0)
+        chosen &= self._epoch >= self._clean
+        most = np.maximum(min(LONGEST, self._longest) - lengths, 0)
+        more = np.round(most * self._generator.random(len(rows))).astype(int)
+        return np.where(chosen, more, 0)
 
 
 def _questions(task: int, size: str, data: str) -> list[babi.Example]:
