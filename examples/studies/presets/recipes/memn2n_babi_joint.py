@@ -45,7 +45,7 @@ def measure(model: Any) -> dict[str, float]:
     errors, plain, tests = [], [], []
     for task in babi.TASKS:
         examples = babi.load(task, "test", "1k")
-        tests += examples
+        tests += babi.join_phrases(examples, tools.phrases)
         errors.append(100 * np.mean(_wrong(model, examples)))
         guesses = guess(babi.load(task, "train", "1k"), examples)
         right = [a == one.answer for a, one in zip(guesses, examples)]
@@ -86,7 +86,9 @@ def one_fact(
         vocabulary: maps words to indices.
     """
     random, asked = np.random.default_rng(count), []
-    told = babi.vectorize(known_answers(examples, vocabulary), vocabulary, 10).inputs
+    facts = tuple(sorted({fact for one in examples for fact in one.story}))
+    whole = [babi.Example(1, facts, ("where",), None)]
+    told = babi.vectorize(whole, vocabulary, len(facts)).inputs
     distractors = Distractors(told["story"], vocabulary)
     for _ in range(ASKED):
         who, move, place = map(random.choice, (PEOPLE, MOVES, PLACES))
