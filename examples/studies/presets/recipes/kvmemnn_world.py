@@ -115,7 +115,7 @@ def measure(model: Any) -> dict[str, float]:
     """
     tools = model.preprocessor
     right: dict[int, list[bool]] = {1: [], 2: []}
-    plain: dict[int, list[bool]] = {1: [], 2: []}
+    guessed: dict[int, list[bool]] = {1: [], 2: []}
     for n in range(TESTED):
         world = _world((n, 1), NAMES)
         asked = _asked(world, (n, 1))
@@ -129,10 +129,10 @@ def measure(model: Any) -> dict[str, float]:
         for question, names in zip(asked, answers):
             right[len(question.path)].append({*names} == {*question.answers})
             guess = most_alike(world, question.text)
-            plain[len(question.path)].append(guess == {*question.answers})
+            guessed[len(question.path)].append(guess == {*question.answers})
     return {
         f"{name}right of {facts} %": round(100 * float(np.mean(shares[count])), 2)
-        for name, shares in (("", right), ("baseline ", plain))
+        for name, shares in (("", right), ("baseline ", guessed))
         for count, facts in ((1, "one fact"), (2, "two facts"))
     }
 
