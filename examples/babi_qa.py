@@ -18,6 +18,7 @@ https://arxiv.org/abs/1502.05698.
 """
 
 import argparse
+import dataclasses
 import importlib.util
 import os
 import sys
@@ -104,7 +105,12 @@ def train_and_show():
     train, test, source = load_examples()
     print(f"bAbI task {arguments.task} ({babi.TASKS[arguments.task]}), {source}:")
     print(f"{len(train)} questions to train on, {len(test)} to test", flush=True)
-    vocabulary = babi.Vocabulary.from_examples(train + test)
+    vocabulary = babi.Vocabulary.from_examples(train)
+    # An answer that training lacks cannot be given: it is removed, and counts as wrong.
+    test = [
+        e if e.answer in vocabulary else dataclasses.replace(e, answer=None)
+        for e in test
+    ]
     longest = max(len(example.story) for example in train + test)
     memory_size = min(50, longest)
     train, test_vectors = (

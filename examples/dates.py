@@ -1,6 +1,6 @@
 """A network translates written dates to ISO 8601.
 
-    python examples/dates.py                              # about a minute
+    python examples/dates.py                              # about two minutes
     python examples/dates.py --date "the 3rd of May 2021"
     python examples/dates.py --attention luong            # or none
     python examples/dates.py --backend torch              # or tensorflow
@@ -36,7 +36,7 @@ def parse_arguments():
         choices=("bahdanau", "luong", "none"),
         help="default: bahdanau",
     )
-    add("--pairs", type=count, default=10_000, help="dates to train on; default: 10000")
+    add("--pairs", type=count, default=20_000, help="dates to train on; default: 20000")
     add("--epochs", type=count, default=8, help="of training; default: 8")
     add(
         "--units",

@@ -42,7 +42,7 @@ _MONTHS = (
 _WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday"
 # Format fields: {d} is the day, {dd} the two-digit day, {nth} the ordinal "27th"; {m}
 # and {mm} the month number, {Month} and {Mon} the month name; {yyyy} and {yy} the year;
-# {Weekday} and {Day} the weekday.
+# {Weekday} and {Day} the weekday. A field in lower or upper case has such letters.
 _SEEN = {
     "iso": "{yyyy}-{mm}-{dd}",
     "year-dots": "{yyyy}.{mm}.{dd}",
@@ -56,9 +56,8 @@ _SEEN = {
     "dashes": "{dd}-{mm}-{yyyy}",
     "dashes-abbreviated": "{dd}-{Mon}-{yyyy}",
     "day-month": "{d} {Month} {yyyy}",
-    "day-month-lower": "{d} {month} {yyyy}",
     "day-abbreviated": "{d} {Mon} {yyyy}",
-    "day-abbreviated-upper": "{dd} {MON} {yyyy}",
+    "two-digit-day-abbreviated": "{dd} {Mon} {yyyy}",
     "day-abbreviated-short-year": "{d} {Mon} {yy}",
     "month-day": "{Month} {d}, {yyyy}",
     "abbreviated-day": "{Mon} {d}, {yyyy}",
@@ -66,19 +65,28 @@ _SEEN = {
     "month-ordinal": "{Month} {nth}, {yyyy}",
     "ordinal-month": "{nth} {Month} {yyyy}",
     "the-ordinal-of": "the {nth} of {Month} {yyyy}",
-    "weekday-lower": "{weekday} {d} {month} {yyyy}",
+    "month-day-without-comma": "{Month} {d} {yyyy}",
+    "abbreviated-day-without-comma": "{Mon} {d} {yyyy}",
+    "year-month-day": "{yyyy} {Month} {d}",
+    "year-abbreviated-day": "{yyyy} {Mon} {d}",
+    "weekday": "{Weekday} {d} {Month} {yyyy}",
     "weekday-month-day": "{Weekday}, {Month} {d}, {yyyy}",
     "weekday-abbreviated": "{Day} {d} {Mon} {yyyy}",
     "weekday-abbreviated-comma": "{Day}, {dd} {Mon} {yyyy}",
 }
+for _name, _pattern in [*_SEEN.items()]:
+    if "{M" in _pattern:  # the name of a month
+        _SEEN[f"{_name}-lower"] = _pattern.lower()
+        _SEEN[f"{_name}-upper"] = _pattern.upper()
 _UNSEEN = {
     "year-spaces": "{yyyy} {mm} {dd}",
     "dots-bare": "{d}.{m}.{yyyy}",
     "dashes-short-year": "{dd}-{mm}-{yy}",
     "dashes-abbreviated-short-year": "{dd}-{Mon}-{yy}",
-    "year-month-day": "{yyyy} {Month} {d}",
+    "day-month-comma": "{d} {Month}, {yyyy}",
     "ordinal-abbreviated": "{nth} {Mon} {yyyy}",
     "day-abbreviated-apostrophe": "{d} {Mon} '{yy}",
+    "ordinal-of": "{nth} of {Month} {yyyy}",
     "weekday-the-ordinal-of": "{Weekday} the {nth} of {Month} {yyyy}",
 }
 
@@ -150,22 +158,16 @@ def write(date: datetime.date, format: str) -> str:
         )
     month = _MONTHS.split()[date.month - 1]
     weekday = _WEEKDAYS.split()[date.weekday()]
-    return FORMATS[format].format(
-        d=date.day,
-        dd=f"{date.day:02}",
-        nth=f"{date.day}{_ending(date.day)}",
-        m=date.month,
-        mm=f"{date.month:02}",
-        yyyy=date.year,
-        yy=f"{date.year % 100:02}",
-        Month=month,
-        month=month.lower(),
-        Mon=month[:3],
-        MON=month[:3].upper(),
-        Weekday=weekday,
-        weekday=weekday.lower(),
-        Day=weekday[:3],
-    )
+    fields = {
+        **{"d": f"{date.day}", "dd": f"{date.day:02}"},
+        "nth": f"{date.day}{_ending(date.day)}",
+        **{"m": f"{date.month}", "mm": f"{date.month:02}"},
+        **{"yyyy": f"{date.year}", "yy": f"{date.year % 100:02}"},
+        **{"Month": month, "Mon": month[:3], "Weekday": weekday, "Day": weekday[:3]},
+    }
+    lower = {name.lower(): text.lower() for name, text in fields.items()}
+    upper = {name.upper(): text.upper() for name, text in fields.items()}
+    return FORMATS[format].format(**{**lower, **upper, **fields})
 
 
 def generate(

@@ -86,6 +86,17 @@ def test_dates():
     assert model.translate(texts) == ["1979-05-04"] * 2
 
 
+def test_dates_in_twelve_forms():
+    """The forms of the card, each also in lower and in upper case."""
+    model = network("seq2seq_dates")
+    forms = presets.card("seq2seq_dates")["limits"].split("The twelve forms: ")[1]
+    forms = forms.split(". A text")[0].split("; ")
+    assert len(forms) == 12
+    texts = [*forms, *map(str.lower, forms), *map(str.upper, forms)]
+    assert model.translate(texts) == ["1979-05-04"] * 36
+    assert model.translate(["2017 January 28", "28 JAN 17"]) == ["2017-01-28"] * 2
+
+
 def test_a_route():
     model = network("dnc_paths")
     assert type(model) is models.DNCNetwork
@@ -204,6 +215,22 @@ def test_routes_that_are_refused(given, parts):
 )
 def test_dates_that_are_refused(text, parts):
     refused(lambda: network("seq2seq_dates").translate(text), *parts)
+
+
+@pytest.mark.parametrize("count", [2, 9, 40])
+def test_a_fact_is_remembered_while_others_move(count):
+    model = network("memn2n_babi_joint")
+    random = np.random.default_rng(count)
+    right = 0
+    for _ in range(20):
+        who, *others = random.permutation(["Mary", "John", "Sandra", "Daniel"])
+        place, *places = random.permutation(["garden", "kitchen", "hallway", "office"])
+        story = [f"{who} moved to the {place}."]
+        for _ in range(count):
+            other, elsewhere = random.choice(others), random.choice(places)
+            story.append(f"{other} went to the {elsewhere}.")
+        right += model.answer(story, f"Where is {who}?") == place
+    assert right >= 18
 
 
 def test_a_story_of_unknown_words_is_refused():

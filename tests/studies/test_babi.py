@@ -14,6 +14,7 @@ from calling import needs_data, needs_training
 from keras_attention.datasets import DataNotFoundError, babi
 from studies import command_line
 from studies.babi import command, published, report, training
+from studies.babi.distractors import Distractors
 from studies.babi.recipes import RECIPES
 from studies.command_line import UsageError
 from studies.store import Store
@@ -223,6 +224,83 @@ def test_what_is_left_of_a_missing_file(monkeypatch):
     for size in ("1k", "10k"):
         with pytest.raises(DataNotFoundError):
             training._questions(3, size, "real")
+
+
+def test_validation_questions_are_of_held_out_stories():
+    """No held-out question has a story of which training has another question."""
+    tasks = (1, 3, 17, 19)
+    examples = [one for task in tasks for one in babi.simulate(task, 100, seed=task)]
+    stories = training.number_stories(examples)
+    counts = {task: len({*stories[100 * i :][:100]}) for i, task in enumerate(tasks)}
+    assert counts == {1: 20, 3: 20, 17: 13, 19: 100}
+    for share in (0.0, 0.1, 0.25):
+        held, used = training.split_by_story(stories, share, seed=4)
+        assert sorted([*held, *used]) == [*range(400)]
+        assert 400 * share <= len(held) < 400 * share + 8
+        assert not {*stories[held]} & {*stories[used]}
+    other, _ = training.split_by_story(stories, 0.1, seed=5)
+    assert {*other} != {*training.split_by_story(stories, 0.1, seed=4)[0]}
+
+
+def test_the_vocabulary_is_that_of_training(monkeypatch):
+    """Words of the test questions are unknown, and unknown answers are wrong."""
+
+    def load(task, split, size):
+        if split == "train":
+            return babi.simulate(1, 40)
+        story = "1 Zoe went to the kitchen.\n"
+        asked = "2 Where is Zoe?\tkitchen\t1\n3 Where is Zoe?\tcellar\t1\n"
+        return babi.parse(story + asked, 1)
+
+    monkeypatch.setattr(babi, "load", load)
+    trainer = training.Trainer.__new__(training.Trainer)
+    trainer.load(RECIPE, 1, "1k", "real")
+    assert trainer.vocabulary == babi.Vocabulary.from_examples(babi.simulate(1, 40))
+    assert trainer.test.inputs["story"][0, 0, 0] == 1
+    kitchen = trainer.vocabulary.encode(["kitchen"])[0]
+    assert trainer.test.answers.tolist() == [kitchen, 0]
+
+    class Model:
+        def predict(self, inputs, **options):
+            return np.eye(len(trainer.vocabulary))[[kitchen, 0]]
+
+    trainer.model = Model()
+    wrong = trainer._wrong(trainer.test.inputs, trainer.test.answers)
+    assert wrong.tolist() == [False, True]
+
+
+def test_stories_are_padded_with_sentences_about_others():
+    told = """1 Mary moved to the garden.
+2 John got the apple.
+3 After that he went to the kitchen.
+4 Daniel went to the office.
+5 Daniel gave the football to Fred.
+6 Where is the apple?\tkitchen\t2 3
+"""
+    other = "1 Bill took the milk.\n2 Fred left the apple.\n3 Sandra moved to the park."
+    other += "\n4 Then she went to the office.\n5 John and Bill went to the park.\n"
+    other += "6 The kitchen is north of the park.\n7 Where is Bill?\tpark\t5\n"
+    examples = babi.parse(told, 1) + babi.parse(other, 1)
+    vocabulary = babi.Vocabulary.from_examples(examples)
+    vectors = babi.vectorize(examples, vocabulary, memory_size=40)
+    stories, questions = vectors.inputs["story"], vectors.inputs["question"]
+    distractors = Distractors(stories, vocabulary)
+    assert distractors.applicable(questions).all()
+    generator = np.random.default_rng(0)
+    seen, before = set(), set()
+    for count in [30] * 20 + [1000]:
+        new = distractors.add(stories[0], questions[0], count, generator)
+        lines = [" ".join(vocabulary.decode(row)).strip() for row in new]
+        assert lines.count("") == max(40 - 5 - count, 0)
+        mine = [line for line in lines if "john" in line or " he " in line]
+        assert mine == ["john got the apple", "after that he went to the kitchen"]
+        at = lines.index(mine[1])
+        assert lines[at - 1] == mine[0]  # nothing between a pronoun and its name
+        before.add(at)
+        seen |= {*lines}
+    assert len(before) > 5
+    assert {"bill took the milk", "sandra moved to the park"} < seen
+    assert not {line for line in seen if " she " in line or "north" in line}
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 
 from keras_attention import presets
 from studies import command_line
-from studies.presets import recipe, report
+from studies.presets import baselines, recipe, report
 from studies.presets.recipes import _sentences as shared
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -17,14 +17,47 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize("name", presets.names())
 def test_a_card_says_what_its_recipe_says(name):
     card, found = presets.card(name), recipe.recipe(name)
-    for entry in ("what", "data", "licence", "limits", "use"):
+    for entry in recipe.TEXTS:
         assert card[entry] == getattr(found, entry)
+
+
+@pytest.mark.parametrize("name", presets.names())
+def test_a_card_has_the_figures_of_a_plain_baseline(name):
+    card = presets.card(name)
+    assert card["baseline"]
+    assert any(figure.startswith("baseline ") for figure in card["figures"])
 
 
 def test_all_presets_are_on_the_page():
     text = (ROOT / "docs" / "guides" / "presets.md").read_text("utf-8")
     cards = [presets.card(name) for name in presets.names()]
     assert text.endswith(report.page(cards)), "python examples/studies/presets page"
+
+
+def test_a_linear_classifier_learns_words():
+    texts = ["win a prize", "free prize now", "see you soon", "home now", "cheap pills"]
+    texts += ["see you at home", "pills for free", "soon at home"]
+    labels = [1, 1, 0, 0, 2, 0, 2, 0]
+    tests = ["a free prize", "you at home", "cheap pill", "zzz"]
+    assert baselines.linear(texts, labels, tests).tolist() == [1, 0, 2, 0]
+
+
+def test_counts_of_words_give_probabilities():
+    rows = [[2, 4, 5, 3], [2, 4, 6, 3], [2, 5, 3]]
+    counts = baselines.NGrams(rows, 7)
+    for context in ([], [2], [2, 4], [4, 5], [6, 6], [9, 9]):
+        total = sum(counts.probability(context, token) for token in range(7))
+        assert math.isclose(total, 1), context
+    # By hand: 4 follows 2 in two of three rows, and 2 has two kinds of followers.
+    shorter = (2 - 0.75) / 8 + 0.75 * 4 / 8 / 7
+    assert math.isclose(counts.probability([2], 4), (1.25 + 1.5 * shorter) / 3)
+
+
+def test_the_most_similar_text():
+    texts = ["the cat sleeps", "the dog sleeps", "a bird sings"]
+    assert baselines.nearest_text(texts, ["the bird", "my dog", "nothing"]) == [2, 1, 0]
+    story = [["mary", "went", "home"], ["john", "took", "milk"]]
+    assert baselines.last_mention(story, ["where", "is", "mary"]) == "home"
 
 
 def test_the_command(capsys, monkeypatch):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import keras
@@ -11,6 +13,7 @@ import numpy as np
 
 from keras_attention import callbacks, models
 from keras_attention.datasets import DataNotFoundError, babi
+from studies.babi.distractors import LONGEST, Distractors
 from studies.babi.recipes import QUESTIONS, Recipe
 from studies.batches import differ_first
 
@@ -52,7 +55,7 @@ class Trainer:
         for task, exchanges in found.items():
             train += babi.join_phrases(parts[task], exchanges.phrases)
             test += babi.join_phrases(babi.load(task, "test", size), exchanges.phrases)
-        vocabulary = babi.Vocabulary.from_examples(train + test)
+        vocabulary = babi.Vocabulary.from_examples(train)
         self.vocabulary_size = len(vocabulary)
         longest = max(len(example.story) for example in train + test)
         self.slots = slots = min(longest, recipe.memory_size)
@@ -60,7 +63,10 @@ class Trainer:
             # Longer stories are truncated, as in the paper.
             warnings.simplefilter("ignore", UserWarning)
             self.train = babi.vectorize(train, vocabulary, slots)
-            self.test = babi.vectorize(test, vocabulary, slots)
+            self.test = babi.vectorize(
+                known_answers(test, vocabulary), vocabulary, slots
+            )
+        self.stories = number_stories(train)
         self.train_tasks = np.array([example.task for example in train])
         self.test_tasks = np.array([example.task for example in test])
         self.vocabulary = vocabulary
@@ -77,8 +83,7 @@ class Trainer:
             The run, in the format of the results file.
         """
         recipe = self.recipe
-        order = np.random.default_rng(seed).permutation(len(self.train.answers))
-        held, used = np.split(order, [round(len(order) * recipe.held_out)])
+        held, used = split_by_story(self.stories, recipe.held_out, seed)
         tried: list[dict[str, Any]] = []
         networks = []
         for number in range(1 + len(recipe.others)):
@@ -163,7 +168,9 @@ class Trainer:
             verbose=0,
             callbacks=[
                 *([callbacks.LinearStart(epochs=linear)] if linear else []),
-                callbacks.HalveLearningRate(halve_every, start=linear),
+                callbacks.HalveLearningRate(
+                    halve_every, start=linear or self.recipe.clean_epochs
+                ),
                 keras.callbacks.LambdaCallback(on_epoch_end=progress),
                 *more,
             ],
@@ -227,7 +234,8 @@ class Trainer:
 
     def _wrong(self, inputs: dict[str, np.ndarray], answers: np.ndarray) -> np.ndarray:
         logits = self.model.predict(inputs, batch_size=500, verbose=0)
-        return logits.argmax(-1) != answers
+        # Answer 0 is one that the vocabulary lacks: it is never right.
+        return (logits.argmax(-1) != answers) | (answers == 0)
 
     def _error(self, which: np.ndarray) -> float:
         """Returns the error in per cent on training questions, without noise."""
@@ -280,9 +288,15 @@ class Batches(keras.utils.PyDataset):
             seed=seed,
             joint={task: exchanges.joint for task, exchanges in found.items()},
         )
-        longest = self._train.inputs["story"].shape[1]
+        self._longest = longest = self._train.inputs["story"].shape[1]
+        self._padded, self._clean = trainer.recipe.padded, trainer.recipe.clean_epochs
+        if self._padded:
+            self._distractors = Distractors(
+                self._train.inputs["story"][used], trainer.vocabulary
+            )
         buckets = [slots for slots in trainer.recipe.buckets if slots < longest]
         self._buckets = [*sorted(buckets), longest]
+        self._epoch = -1
         self.on_epoch_end()
 
     def __len__(self) -> int:
@@ -296,9 +310,14 @@ class Batches(keras.utils.PyDataset):
             self._train.inputs["question"][rows],
             self._train.answers[rows],
         )
+        for i in np.flatnonzero(self._more[rows]):
+            story[i] = self._distractors.add(
+                story[i], question[i], self._more[rows[i]], self._generator
+            )
         return {"story": story, "question": question}, answers
 
     def on_epoch_end(self) -> None:
+        self._epoch += 1
         left = np.empty(0, int)
         batches: list[tuple[np.ndarray, int]] = []
         for rows, slots in zip(self._by_bucket(), self._buckets):
@@ -317,8 +336,25 @@ class Batches(keras.utils.PyDataset):
         """Returns the shuffled questions of each bucket."""
         rows = self._generator.permutation(self._used)
         lengths = self._train.inputs["story"][rows].any(-1).sum(-1)
+        self._more = np.zeros(len(self._train.answers), int)
+        if self._padded:
+            self._more[rows] = self._sentences_to_add(rows, lengths)
+            lengths += self._more[rows]
         bucket = np.searchsorted(self._buckets, lengths)
         return [rows[bucket == number] for number in range(len(self._buckets))]
+
+    def _sentences_to_add(self, rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Returns how many sentences about others each story gets.
+
+        The new length is uniform, up to `distractors.LONGEST`.
+        """
+        questions = self._train.inputs["question"][rows]
+        chosen = self._generator.random(len(rows)) < self._padded
+        chosen &= self._distractors.applicable(questions)
+        chosen &= self._epoch >= self._clean
+        most = np.maximum(min(LONGEST, self._longest) - lengths, 0)
+        more = np.round(most * self._generator.random(len(rows))).astype(int)
+        return np.where(chosen, more, 0)
 
 
 def _questions(task: int, size: str, data: str) -> list[babi.Example]:
@@ -339,6 +375,48 @@ def training_questions(task: int, size: str) -> list[babi.Example]:
     # so duplicate questions are dropped.
     parts = babi.load(task, "train", "1k") + babi.load(task, "valid", "10k")
     return list(dict.fromkeys(parts))
+
+
+def number_stories(examples: Sequence[babi.Example]) -> np.ndarray:
+    """Returns the number of the story of each question, (N,).
+
+    A question belongs to the story of the question before it if its story begins with
+    that question's story.
+    """
+    numbers = np.zeros(len(examples), int)
+    for i in range(1, len(examples)):
+        last, this = examples[i - 1], examples[i]
+        goes_on = this.story[: len(last.story)] == last.story
+        numbers[i] = numbers[i - 1] + (this.task != last.task or not goes_on)
+    return numbers
+
+
+def split_by_story(
+    stories: np.ndarray, share: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the questions of random stories, about a `share` of all, and the others.
+
+    Args:
+        stories: the number of the story of each question, (N,).
+        share: the share of the questions in the first part.
+        seed: the seed of the choice.
+    """
+    counts = np.bincount(stories)
+    order = np.random.default_rng(seed).permutation(len(counts))
+    wanted = round(len(stories) * share)
+    held = order[np.cumsum(counts[order]) - counts[order] < wanted]
+    is_held = np.isin(stories, held)
+    return np.flatnonzero(is_held), np.flatnonzero(~is_held)
+
+
+def known_answers(
+    examples: Sequence[babi.Example], vocabulary: babi.Vocabulary
+) -> list[babi.Example]:
+    """Removes answers that the vocabulary lacks, which no network can give."""
+    return [
+        example if example.answer in vocabulary else replace(example, answer=None)
+        for example in examples
+    ]
 
 
 def _exchanges(examples: list[babi.Example], recipe: Recipe) -> babi.Exchanges:

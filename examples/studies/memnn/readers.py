@@ -45,7 +45,7 @@ def read(
         recipe: a recipe in the format of `READERS`.
     """
     keras.utils.set_random_seed(seed)
-    vocabulary = babi.Vocabulary.from_examples([*train, *test])
+    vocabulary = babi.Vocabulary.from_examples(train)
     x, y = sequences(train, vocabulary)
     batches = Batches(x, y, recipe["batch_size"], seed, "words")
     model = reader(len(vocabulary), recipe)

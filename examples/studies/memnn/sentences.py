@@ -46,7 +46,7 @@ def sentences(
         for part, count in enumerate((3000, 1000))
     )
     keras.utils.set_random_seed(seed)
-    known = babi.Vocabulary.from_examples([*train, *test])
+    known = babi.Vocabulary.from_examples(train)
     vocabulary = babi.Vocabulary([*known.words[2:], "in", START, STOP])
     start = time.perf_counter()
     x, y = arrays(train, vocabulary, 2)

@@ -57,7 +57,7 @@ def learn(
         most: the maximum number of retrieved facts; None for all.
     """
     keras.utils.set_random_seed(seed)
-    vocabulary = babi.Vocabulary.from_examples([*train, *test, *held])
+    vocabulary = babi.Vocabulary.from_examples(train)
     # Test stories may have more supporting facts than training stories.
     supports = max(len(example.supporting_facts) for example in train)
     if most is not None:

@@ -2,6 +2,7 @@
 
 python examples/studies/presets measure        all figures again
 python examples/studies/presets train NAME     the network again
+python examples/studies/presets card NAME      the card of a shipped network again
 python examples/studies/presets page FILE      the cards, as a page
 """
 
@@ -18,9 +19,10 @@ from studies.presets import recipe, report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the three commands."""
+    """Adds the four commands."""
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("measure").add_argument("names", nargs="*")
+    commands.add_parser("card").add_argument("names", nargs="+")
     training = commands.add_parser("train")
     training.add_argument("name")
     training.add_argument("--seed", type=int, help="default: that of the card")
@@ -37,6 +39,9 @@ def main(args: argparse.Namespace) -> int:
         if args.command == "train":
             card = recipe.train(args.name, args.seed, args.out)
             print(f"{args.name}: {_text(card['figures'])}")
+        elif args.command == "card":
+            for name in args.names:
+                print(f"{name}: {_text(recipe.write_card(name)['figures'])}")
         elif args.command == "page":
             page = report.page([cards.card(name) for name in cards.names()])
             text = args.file.read_text("utf-8")

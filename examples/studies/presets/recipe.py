@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import pathlib
 import tempfile
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from keras_attention.presets import cards
 from studies.clocks import own_backend
 from studies.presets import recipes
 
+# The entries of a card that a recipe states.
+TEXTS = ("what", "data", "licence", "limits", "baseline", "use")
 TOLERANCE = 0.05  # by which a figure, of percents or alike, may differ when measured
 
 
@@ -26,6 +29,7 @@ class Recipe:
         data: what it was trained on, and where that comes from.
         licence: the licence of the data.
         limits: what it cannot do.
+        baseline: the plain method that the figures "baseline …" are of.
         use: one line of code that uses it.
         train: `train(seed)` trains the network and returns the model with its
             `preprocessor`.
@@ -38,6 +42,7 @@ class Recipe:
     data: str
     licence: str
     limits: str
+    baseline: str
     use: str
     train: Callable[[int], Any]
     measure: Callable[[Any], dict[str, float]]
@@ -85,11 +90,7 @@ def train(name: str, seed: int | None = None, out: pathlib.Path | None = None) -
     made = {
         "name": name,
         "class": type(model).__name__,
-        "what": found.what,
-        "data": found.data,
-        "licence": found.licence,
-        "limits": found.limits,
-        "use": found.use,
+        **{entry: getattr(found, entry) for entry in TEXTS},
         "command": f"python examples/studies/presets train {name} --seed {seed}",
         "seed": seed,
         "figures": figures,
@@ -108,6 +109,22 @@ def measure(name: str) -> tuple[dict[str, float], dict[str, float]]:
         The figures of its card, and those measured now.
     """
     return cards.card(name)["figures"], recipe(name).measure(cards.load(name))
+
+
+def write_card(name: str) -> dict[str, Any]:
+    """Writes the card of a shipped network again, from its recipe and new figures.
+
+    Returns:
+        The card.
+    """
+    old, texts = cards.card(name), recipe(name)
+    made: dict[str, Any] = {}
+    for entry in ("name", "class", *TEXTS, *old):
+        made[entry] = getattr(texts, entry) if entry in TEXTS else old[entry]
+    made["figures"] = texts.measure(cards.load(name))
+    text = json.dumps(made, indent=1, ensure_ascii=False)
+    (cards.NETWORKS / name / folder.CARD).write_text(f"{text}\n", "utf-8", newline="\n")
+    return made
 
 
 def differences(card: dict[str, float], now: dict[str, float]) -> dict[str, str]:

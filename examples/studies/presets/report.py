@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 HEAD = "| preset | class |"
+BASELINE = "baseline "  # begins the names of a baseline's figures
 
 
 def page(cards: list[dict[str, Any]]) -> str:
@@ -27,6 +28,7 @@ def page(cards: list[dict[str, Any]]) -> str:
             "",
             f"- Use: `{card['use']}`",
             f"- Figures of the stored weights: {_figures(card)}",
+            f"- Plain baseline: {card['baseline']}{_baseline(card)}",
             f"- Data: {card['data']} Licence: {card['licence'].rstrip('.')}.",
             f"- Limits: {card['limits']}",
             f"- Trained by: `{card['command']}` on {card['backend']}, "
@@ -36,7 +38,20 @@ def page(cards: list[dict[str, Any]]) -> str:
 
 
 def _figures(card: dict[str, Any]) -> str:
-    return ", ".join(_figure(name, value) for name, value in card["figures"].items())
+    return ", ".join(
+        _figure(name, value)
+        for name, value in card["figures"].items()
+        if not name.startswith(BASELINE)
+    )
+
+
+def _baseline(card: dict[str, Any]) -> str:
+    figures = [
+        _figure(name.removeprefix(BASELINE), value)
+        for name, value in card["figures"].items()
+        if name.startswith(BASELINE)
+    ]
+    return f": {', '.join(figures)}" * bool(figures)
 
 
 def _figure(name: str, value: float) -> str:

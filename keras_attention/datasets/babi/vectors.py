@@ -49,9 +49,9 @@ class Vocabulary:
     def from_examples(cls, examples: Iterable[Example]) -> "Vocabulary":
         """Builds a sorted vocabulary of all stories, questions and answers.
 
-        The examples should include the test questions. In the 1k tasks, one test answer
-        (a list in task 8) does not occur in training, and `vectorize` rejects unknown
-        answers.
+        Pass the training examples alone: words that only the test has are unknown. In
+        the 1k tasks, one test answer (a list in task 8) does not occur in training.
+        `vectorize` rejects it; an example with `answer=None` counts as wrong.
         """
         words: set[str] = set()
         sentences: set[tuple[str, ...]] = set()

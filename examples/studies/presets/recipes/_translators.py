@@ -12,6 +12,7 @@ from keras_attention.datasets import translation
 from keras_attention.losses import SmoothedCrossentropy
 from keras_attention.models import Transformer
 from keras_attention.presets.preprocessors import TranslationPreprocessor, sentences
+from studies.presets import baselines
 from studies.presets.recipes import _sentences as shared
 
 RATE, BATCH = 3e-3, 128
@@ -57,7 +58,10 @@ def train(
 
 
 def measure(
-    model: Any, pairs: Sequence[translation.Pair], count: int
+    model: Any,
+    pairs: Sequence[translation.Pair],
+    count: int,
+    known: Sequence[translation.Pair],
 ) -> dict[str, float]:
     """Returns the BLEU and the share of exact translations.
 
@@ -69,6 +73,7 @@ def measure(
         model: a translator with a `TranslationPreprocessor`.
         pairs: the pairs.
         count: the maximum number of sentences, at equal distances in the data.
+        known: the training pairs, of which the baseline takes the nearest.
     """
     longest = model.preprocessor.max_words
     references: dict[str, list[str]] = {}
@@ -85,11 +90,15 @@ def measure(
     for i, text in zip(readable, found):
         written[i] = text
     wanted = [references[source] for source in sources]
-    exact = [
-        translation.tokenize(own) in map(translation.tokenize, others)
-        for own, others in zip(written, wanted)
-    ]
-    return {
-        "BLEU": round(shared.bleu(written, wanted), 1),
-        "exact %": round(100 * float(np.mean(exact)), 1),
-    }
+    near = baselines.nearest_text([pair.source for pair in known], sources)
+    figures = {}
+    for name, texts in (("", written), ("baseline ", [known[n].target for n in near])):
+        exact = [
+            translation.tokenize(own) in map(translation.tokenize, others)
+            for own, others in zip(texts, wanted)
+        ]
+        figures |= {
+            f"{name}BLEU": round(shared.bleu(texts, wanted), 1),
+            f"{name}exact %": round(100 * float(np.mean(exact)), 1),
+        }
+    return figures

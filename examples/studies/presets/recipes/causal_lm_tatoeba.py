@@ -10,6 +10,7 @@ import numpy as np
 from keras_attention.models import CausalLM
 from keras_attention.presets.preprocessors import CompletionPreprocessor, sentences
 from keras_attention.text.vocabulary import END, START
+from studies.presets import baselines
 from studies.presets.recipe import Recipe
 from studies.presets.recipes import _sentences as shared
 
@@ -49,7 +50,27 @@ def measure(model: Any, split: str = "test") -> dict[str, float]:
         losses.append(shared.mean_loss(logits, part))
         counts.append((part > 0).sum())
     loss = np.average(losses, weights=counts)
-    return {"perplexity": round(float(np.exp(loss)), 1)}
+    known, after = _vectors(shared.english("train"), model.preprocessor.vocabulary)
+    size = len(model.preprocessor.vocabulary)
+    counts = baselines.NGrams(_sequences(known["tokens"], after), size)
+    plain = [
+        np.log(counts.probability(row[max(i - 2, 0) : i], row[i]))
+        for row in _sequences(inputs["tokens"], labels)
+        for i in range(1, len(row))
+    ]
+    return {
+        "perplexity": round(float(np.exp(loss)), 1),
+        "baseline perplexity": round(float(np.exp(-np.mean(plain))), 1),
+    }
+
+
+def _sequences(tokens: np.ndarray, labels: np.ndarray) -> list[list[int]]:
+    """Returns each sentence from its start token to its end token."""
+    lengths = (labels > 0).sum(1)
+    return [
+        [int(row[0]), *after[:length].tolist()]
+        for row, after, length in zip(tokens, labels, lengths)
+    ]
 
 
 def _vectors(texts: list[str], vocabulary: Any) -> tuple[dict, np.ndarray]:
@@ -69,6 +90,8 @@ RECIPE = Recipe(
     limits="Everyday sentences of at most 16 words and marks, of the 3,200 most "
     "frequent words; in the perplexity, all other words count as one word. It has "
     "grammar and some common sense within a sentence, and no knowledge.",
+    baseline="counts of three words in a row, interpolated with those of two and of "
+    "one",
     use='model.complete("I would like to")',
     train=train,
     measure=measure,

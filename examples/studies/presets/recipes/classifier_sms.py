@@ -15,6 +15,7 @@ from keras_attention.datasets.sentences import Sentence, Vocabulary
 from keras_attention.models import TransformerClassifier
 from keras_attention.presets.preprocessors import ClassificationPreprocessor
 from keras_attention.text.encoding import decode_text
+from studies.presets import baselines
 from studies.presets.recipe import Recipe
 from studies.presets.recipes import _classifiers as classifiers
 from studies.sentiment import command as sentiment
@@ -82,15 +83,25 @@ def train(seed: int) -> Any:
 
 
 def measure(model: TransformerClassifier, split: str = "test") -> dict[str, float]:
-    """Returns the accuracy, and the F1 score of spam."""
+    """Returns the accuracy, and the F1 score of spam; also of a linear classifier."""
     test = load(split)
-    spam = classifiers.classes(model, [one.text for one in test]) == "spam"
+    texts = [one.text for one in test]
     wanted = np.array([one.label for one in test]) == 1
-    right, either = (spam & wanted).sum(), spam.sum() + wanted.sum()
-    return {
-        "accuracy %": round(100 * float((spam == wanted).mean()), 1),
-        "F1 of spam %": round(100 * float(2 * right / either), 1),
-    }
+    known = load("train")
+    plain = baselines.linear(
+        [one.text for one in known], [one.label for one in known], texts
+    )
+    figures = {}
+    for name, spam in (
+        ("", classifiers.classes(model, texts) == "spam"),
+        ("baseline ", plain == 1),
+    ):
+        right, either = (spam & wanted).sum(), spam.sum() + wanted.sum()
+        figures |= {
+            f"{name}accuracy %": round(100 * float((spam == wanted).mean()), 1),
+            f"{name}F1 of spam %": round(100 * float(2 * right / either), 1),
+        }
+    return figures
 
 
 RECIPE = Recipe(
@@ -102,6 +113,8 @@ RECIPE = Recipe(
     limits="English messages of at most 100 words and marks, of about 2011, many of "
     "them from Singapore and the United Kingdom. Newer kinds of spam, links above all, "
     "are unknown to it.",
+    baseline="a linear classifier on words, pairs of words and sequences of two to "
+    "five characters is as good on these messages, in three seconds",
     use='model.classify("You have won a free prize! Call now.")',
     train=train,
     measure=measure,

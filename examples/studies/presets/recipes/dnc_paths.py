@@ -47,13 +47,17 @@ def measure(model: Any) -> dict[str, float]:
     steps += -steps % 16
     inputs = np.zeros((TESTED, steps, data["inputs"].shape[-1]), np.float32)
     answer_mask = np.zeros((TESTED, steps), bool)
-    edges, routes = [], []
+    edges, routes, plain = [], [], []
     for n in range(TESTED):
         triples = random.permutation(data["graphs"].triples(n)).astype(str)
         edges.append([tuple(names) for names in triples.tolist()])
         route = graphs.decode(data["targets"][n][data["answer_mask"][n]]).astype(str)
         routes.append(route.tolist())
         question = [routes[n][0][0], *(line for _, line, _ in routes[n])]
+        table, place = {(a, line): b for a, line, b in edges[n]}, question[0]
+        for line, (*_, end) in zip(question[1:], routes[n]):
+            place = table[place, line]
+            plain.append(place == end)
         made = tools.encode(edges[n], question)
         length = made["answer_mask"].shape[1]
         inputs[n, :length], answer_mask[n, :length] = (
@@ -71,6 +75,7 @@ def measure(model: Any) -> dict[str, float]:
     return {
         "routes right %": _percent([one.all() for one in right]),
         "places right %": _percent(np.concatenate(right)),
+        "baseline places right %": _percent(plain),
     }
 
 
@@ -91,6 +96,7 @@ RECIPE = Recipe(
     "if the line does not leave the place before. It searches no paths. The training "
     "takes 30 minutes of CPU time; this limits it, so that another machine ends at "
     "another step, with other weights.",
+    baseline="a loop over a dict from place and line to place",
     use='model.answer(["Bank | east | Tower", "Tower | north | Park"], '
     '"Bank | east | north")',
     train=train,

@@ -10,6 +10,7 @@ import numpy as np
 from keras_attention.models import MaskedLM
 from keras_attention.presets.preprocessors import BlankPreprocessor, sentences
 from keras_attention.text.vocabulary import END, START
+from studies.presets import baselines
 from studies.presets.recipe import Recipe
 from studies.presets.recipes import _sentences as shared
 
@@ -89,9 +90,18 @@ def measure(model: Any, split: str = "test") -> dict[str, float]:
     logits[:, : END + 1] = -np.inf
     top = np.argsort(-logits, axis=1)[:, :5]
     right = top == labels
+    known = _rows(shared.english("train"), vocabulary)
+    score = baselines.between(known, len(vocabulary) + 1)
+    rows, place = np.arange(len(tokens)), places[:, 0]
+    before, after = tokens[rows, place - 1], tokens[rows, place + 1]
+    guess = score[before] + score[:, after].T  # (N, V)
+    guess[:, : END + 1] = -np.inf
+    plain = np.argsort(-guess, axis=1)[:, :5] == labels
     return {
         "right %": round(100 * float(right[:, 0].mean()), 1),
         "among five %": round(100 * float(right.any(1).mean()), 1),
+        "baseline right %": round(100 * float(plain[:, 0].mean()), 1),
+        "baseline among five %": round(100 * float(plain.any(1).mean()), 1),
     }
 
 
@@ -117,6 +127,8 @@ RECIPE = Recipe(
     limits="Everyday sentences of at most 16 words and marks, of the 3,200 most "
     "frequent words. It finds words that fit the grammar and the words around; it has "
     "no knowledge.",
+    baseline="counts of pairs of neighbouring words, with the words before and after "
+    "the blank",
     use='model.fill("The cat ___ on the mat.")',
     train=train,
     measure=measure,

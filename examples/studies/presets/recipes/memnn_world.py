@@ -11,6 +11,7 @@ from keras_attention.datasets import babi, simulated_world
 from keras_attention.models import MemNN
 from keras_attention.presets.preprocessors import StoryPreprocessor
 from studies.memnn.training import PLAIN, TRAINING, Batches, arrays, errors, fit
+from studies.presets import baselines
 from studies.presets.recipe import Recipe
 
 DIFFICULTY = 5
@@ -34,11 +35,16 @@ def train(seed: int) -> Any:
 def measure(model: Any) -> dict[str, float]:
     """Returns the errors of 1,000 questions and of their facts, in percent."""
     vocabulary = model.preprocessor.vocabulary
-    test = arrays(_questions(1000, TESTED), vocabulary, SUPPORTS)
-    answers, facts = errors(model, *test)
+    examples = _questions(1000, TESTED)
+    answers, facts = errors(model, *arrays(examples, vocabulary, SUPPORTS))
+    wrong = [
+        baselines.last_mention(one.story, one.question) != one.answer
+        for one in examples
+    ]
     return {
         "error %": round(float(answers), 2),
         "error of facts %": round(float(facts), 2),
+        "baseline error %": round(100 * float(np.mean(wrong)), 2),
     }
 
 
@@ -57,6 +63,7 @@ RECIPE = Recipe(
     limits="It knows the names, rooms and objects of that world and the verbs of its "
     "statements only, and reads the last 35 statements. A question with `before` can "
     "only be about a person. It always answers, also if the story does not tell.",
+    baseline="the last word of the last statement that has the question's last word",
     use='model.answer(["Mary took the milk.", "Mary went to the garden."], '
     '"Where is the milk?")',
     train=train,

@@ -10,6 +10,7 @@ from keras_attention.datasets import words
 from keras_attention.losses import NegativeSamplingLoss
 from keras_attention.models import SkipGram
 from keras_attention.text.vocabulary import SPECIAL_TOKENS
+from studies.presets import baselines
 from studies.presets.recipe import Recipe
 from studies.presets.recipes import _sentences as shared
 from studies.words import questions
@@ -59,7 +60,15 @@ def measure(model: Any) -> dict[str, float]:
         model.vectors()[first:],
         questions.Questions(asked, [["man", "woman", "boy", "girl"]]),
     )
-    return {"pairs found %": round(100 * float(found.pairs.mean()), 1)}
+    plain = questions.ask(
+        list(model.words[first:]),
+        baselines.word_vectors(shared.english("all"), model.words[first:]),
+        questions.Questions(asked, [["man", "woman", "boy", "girl"]]),
+    )
+    return {
+        "pairs found %": round(100 * float(found.pairs.mean()), 1),
+        "baseline pairs found %": round(100 * float(plain.pairs.mean()), 1),
+    }
 
 
 RECIPE = Recipe(
@@ -71,6 +80,8 @@ RECIPE = Recipe(
     limits="Words in lower case that occur five times or more, about 3,000, learned "
     "from only 300,000 words of text: the neighbours of frequent words make sense, "
     "those of rare words often do not.",
+    baseline="positive pointwise mutual information of words at most two apart, "
+    "without training",
     use='model.nearest("dog")',
     train=train,
     measure=measure,
