@@ -21,6 +21,8 @@ dates.decode(labels[0])                  # train[0].target
 
 import datetime
 import functools
+import itertools
+import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -254,6 +256,41 @@ def decode(indices: Iterable[int]) -> str:
         ```
     """
     return SOURCE_VOCABULARY.decode(indices)
+
+
+def mistakes(text: str, answer: str) -> list[str]:
+    """Returns why an answer cannot be the date of a text in ISO 8601, if so.
+
+    The day, the month and the year must be in the text, each in another place. The
+    order of two numbers is not checked.
+
+    Args:
+        text: The written date.
+        answer: For example what a model has written.
+
+    Example:
+        ```python
+        mistakes("4 May 1979", "1979-05-04")   # []
+        mistakes("29 Feb 2023", "2023-02-28")  # ["The day, the … is not in …"]
+        ```
+    """
+    try:
+        date = datetime.date.fromisoformat(answer)
+    except ValueError:
+        return [f"There is no such date as {answer!r}, which was written for {text!r}."]
+    parts = re.findall(r"\d+|[a-z]+", text.lower())
+    if compact := [part for part in parts if re.fullmatch(r"\d{8}", part)]:
+        parts = [compact[0][:4], compact[0][4:6], compact[0][6:]]
+    month = _MONTHS.split()[date.month - 1].lower()
+    for day, named, year in itertools.permutations(parts, 3):
+        is_month = len(named) > 2 and month.startswith(named)
+        if (
+            day in (f"{date.day}", f"{date.day:02}")
+            and (is_month or named in (f"{date.month}", f"{date.month:02}"))
+            and year in (f"{date.year}", f"{date.year % 100:02}")
+        ):
+            return []
+    return [f"The day, the month or the year of {answer!r} is not in {text!r}."]
 
 
 def _ending(day: int) -> str:

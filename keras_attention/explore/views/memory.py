@@ -12,6 +12,7 @@ from keras import ops
 from keras_attention.explore import examples
 from keras_attention.explore.views import texts
 from keras_attention.explore.views.networks import network
+from keras_attention.presets.preprocessors.routes import mistakes
 from keras_attention.visualization import View, memory_view
 
 SLOTS = 16  # that are shown
@@ -46,6 +47,7 @@ def look(edges: str, question: str, model: Any = None) -> View:
     steps += [f"{start} –{lines[0]}→ ?", *(f"–{line}→ ?" for line in lines[1:])]
     outputs = [""] * len(steps) + places
     steps += ["answer"] * len(lines)
+    wrong = mistakes(described, route, places)
     walked = start + "".join(f" –{ln}→ {end}" for ln, end in zip(lines, places))
     return memory_view(
         trace,
@@ -57,7 +59,7 @@ def look(edges: str, question: str, model: Any = None) -> View:
         caption=(
             "The network reads the edges one by one and writes them to its memory. "
             "Then it reads the question, and follows the route in its memory. Its "
-            f"answer is {walked}. {_verdict(described, route, places)}"
+            f"answer is {walked}. {' '.join(wrong) or 'This is right.'}"
         ),
     )
 
@@ -116,18 +118,3 @@ def _check_route(
                 "A route must take lines of the edges, such as "
                 f"{edges[0][1][:40]}. You wrote: {line[:40]}"
             )
-
-
-def _verdict(
-    edges: list[tuple[str, ...]], route: tuple[str, ...], places: list[str]
-) -> str:
-    """Returns whether the places are right, as the edges have it."""
-    ends = {(place, line): end for place, line, end in edges}
-    here, *lines = route
-    for line, answer in zip(lines, places):
-        if (here, line) not in ends:
-            return f"But {line} does not leave {here}, so there is no right answer."
-        here = ends[here, line]
-        if answer != here:
-            return f"This is wrong: {line} leads to {here}."
-    return "This is right."

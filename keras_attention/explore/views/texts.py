@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from keras_attention.explore.messages import message
 from keras_attention.presets.preprocessors import sentences
+from keras_attention.text.user_warnings import UntrainedInputWarning
 from keras_attention.text.vocabulary import Vocabulary
 from keras_attention.visualization import View
 
@@ -18,11 +20,20 @@ class InputError(ValueError):
 
 
 def shown(look: Callable[..., View], *inputs: Any) -> str:
-    """Returns the HTML of a view, or of the message if the input is bad."""
-    try:
-        return look(*inputs).element(heading=True)
-    except ValueError as error:
-        return message(str(error))
+    """Returns the HTML of a view, or of the message if the input is bad.
+
+    What the network did not learn stands above the view. The view itself shows unknown
+    words.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UntrainedInputWarning)
+        warnings.simplefilter("ignore", sentences.UnknownWordsWarning)
+        try:
+            view = look(*inputs).element(heading=True)
+        except ValueError as error:
+            return message(str(error))
+    flags = [w for w in caught if issubclass(w.category, UntrainedInputWarning)]
+    return "".join(message(str(flag.message)) for flag in flags) + view
 
 
 def words_of(

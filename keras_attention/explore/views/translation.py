@@ -53,6 +53,8 @@ def look(task: str, text: str, model: Any = None) -> View:
     size = int((source[0] != PADDING).sum())
     crossed = [w[0] for name, w in maps.items() if "self_attention" not in name]
     written = [vocabulary.tokens[n] for n in ids]
+    if vocabulary.level == "character":
+        tools.check_answer(text, _text(vocabulary, written))
     return alignment_view(
         {f"layer {n}": w[..., :size] for n, w in enumerate(crossed, 1)},
         [_shown(token) for token in written],

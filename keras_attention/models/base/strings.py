@@ -3,32 +3,51 @@
 Each calls a method of the model's `preprocessor` with the same name; models know no
 vocabulary. `from_preset` loads a model with its preprocessor, and
 `keras_attention.presets` has the classes to make one for your own model.
+
+Each method takes one text or a list of them, which it answers by a list. With
+`return_scores=True`, an answer is a pair of a text and a number between 0 and 1. An
+`UntrainedInputWarning` flags an input that the network did not learn to answer, and
+names why.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 
 class AnswersQuestions:
     """Mixin of models that answer questions."""
 
-    def answer(self, sentences: Sequence[str], question: str) -> str:
-        """Answers a question about sentences.
+    def answer(
+        self,
+        sentences: Sequence[str],
+        question: Any,
+        return_scores: bool = False,
+        return_attention: bool = False,
+    ) -> Any:
+        """Answers a question about sentences, or each of several questions.
 
         Args:
             sentences: the story, or the facts, in reading order.
-            question: the question.
+            question: the question, or a list of questions.
+            return_scores: whether to return the probability of the answer.
+            return_attention: whether to return the weights (K, N) of K hops over the N
+                sentences, for `keras_attention.visualization.plot_hops`; of a
+                `DNCNetwork`, its `trace`, for `plot_memory`.
 
         Returns:
-            The answer.
+            The answer, or a tuple of it and of the score, the weights or both. For a
+            list of questions, a list of them.
 
         Raises:
             ValueError: the model has no preprocessor with `answer`, there are no
                 sentences, a text is empty or too long, or a word is unknown.
         """
-        return method_of(self, "answer")(self, sentences, question)
+        options = {"return_scores": return_scores, "return_attention": return_attention}
+        call = method_of(self, "answer", **options)
+        return for_each("question", question, partial(call, self, sentences))
 
 
 class Translates:
@@ -40,7 +59,8 @@ class Translates:
         sampler: Any = "greedy",
         max_length: int = 64,
         seed: int | None = None,
-    ) -> str | list[str]:
+        return_scores: bool = False,
+    ) -> Any:
         """Translates a text, or each of several texts.
 
         A `UserWarning` names words that the vocabulary lacks; the network reads them as
@@ -51,15 +71,17 @@ class Translates:
             sampler: see `generate`.
             max_length: the maximum number of tokens of a translation.
             seed: the seed of a random sampler.
+            return_scores: whether to return the geometric mean of the probabilities of
+                the tokens, so that texts of unequal length can be compared.
 
         Returns:
-            The translation, or a list with that of each text.
+            The translation, or a pair of it and its score; a list of them for a list.
 
         Raises:
             ValueError: the model has no preprocessor with `translate`, or a text is
                 empty or too long. `generate` may also raise errors.
         """
-        call = method_of(self, "translate")
+        call = method_of(self, "translate", return_scores=return_scores)
         return call(self, text, sampler=sampler, max_length=max_length, seed=seed)
 
 
@@ -72,7 +94,8 @@ class Completes:
         sampler: Any = "greedy",
         max_length: int = 32,
         seed: int | None = None,
-    ) -> str | list[str]:
+        return_scores: bool = False,
+    ) -> Any:
         """Continues a text, or each of several texts.
 
         A `UserWarning` names words that the vocabulary lacks; the network reads them as
@@ -83,45 +106,55 @@ class Completes:
             sampler: see `generate`.
             max_length: the maximum number of tokens to add.
             seed: the seed of a random sampler.
+            return_scores: whether to return the geometric mean of the probabilities of
+                the new tokens, so that texts of unequal length can be compared.
 
         Returns:
-            The text with its continuation, or a list of them.
+            The text with its continuation, or a pair of it and its score; a list of
+            them for a list.
 
         Raises:
             ValueError: the model has no preprocessor with `complete`, or a text is
                 empty or too long. `generate` may also raise errors.
         """
-        call = method_of(self, "complete")
+        call = method_of(self, "complete", return_scores=return_scores)
         return call(self, text, sampler=sampler, max_length=max_length, seed=seed)
 
 
 class FillsBlanks:
     """Mixin of models that fill a blank in a text."""
 
-    def fill(self, text: str, count: int = 5) -> list[tuple[str, float]]:
+    def fill(
+        self, text: str | Sequence[str], count: int = 5, return_scores: bool = True
+    ) -> list[Any]:
         """Finds the likeliest words for a blank.
 
         A `UserWarning` names words that the vocabulary lacks; the network reads them as
         the unknown word.
 
         Args:
-            text: a text in which `___` stands for one missing word.
+            text: a text in which `___` stands for one missing word, or a list of them.
             count: the maximum number of words.
+            return_scores: whether each word comes with its probability.
 
         Returns:
-            Words with their probabilities, the likeliest first.
+            Words with their probabilities, the likeliest first; a list of such lists
+            for a list.
 
         Raises:
             ValueError: the model has no preprocessor with `fill`, the text has not
                 exactly one blank or is too long, or the count is below 1.
         """
-        return method_of(self, "fill")(self, text, count=count)
+        call = method_of(self, "fill", True, return_scores=return_scores)
+        return for_each("text", text, partial(call, self, count=count))
 
 
 class Classifies:
     """Mixin of models that classify texts."""
 
-    def classify(self, texts: str | Sequence[str]) -> Any:
+    def classify(
+        self, texts: str | Sequence[str], return_scores: bool = True
+    ) -> Any:
         """Finds the class of a text, or of each of several texts.
 
         A `UserWarning` names words that the vocabulary lacks; the network reads them as
@@ -129,6 +162,7 @@ class Classifies:
 
         Args:
             texts: a string, or a list of strings.
+            return_scores: whether each class comes with its probability.
 
         Returns:
             The name of the likeliest class and its probability, or a list of such
@@ -138,31 +172,39 @@ class Classifies:
             ValueError: the model has no preprocessor with `classify`, or a text is
                 empty or too long.
         """
-        return method_of(self, "classify")(self, texts)
+        call = method_of(self, "classify", True, return_scores=return_scores)
+        return call(self, texts)
 
 
 class Captions:
     """Mixin of models that describe images."""
 
-    def caption(self, images: Any) -> str | list[str]:
+    def caption(self, images: Any, return_scores: bool = False) -> Any:
         """Describes an image, or each of several images.
 
         Args:
             images: an array (H, W) or (H, W, C), or (B, H, W) or (B, H, W, C), of the
                 size and the scale that the preprocessor names.
+            return_scores: whether to return the geometric mean of the probabilities of
+                the words.
 
         Returns:
-            The caption, or a list of B captions.
+            The caption, or a pair of it and its score; a list of B for B images.
 
         Raises:
             ValueError: the model has no preprocessor with `caption`, or the images do
                 not have the right shape or scale.
         """
-        return method_of(self, "caption")(self, images)
+        return method_of(self, "caption", return_scores=return_scores)(self, images)
 
 
-def method_of(model: Any, name: str) -> Callable:
-    """Returns the method `name` of the model's preprocessor, or raises a ValueError."""
+def method_of(
+    model: Any, name: str, default: bool = False, **options: bool
+) -> Callable:
+    """Returns the method `name` of the model's preprocessor, or raises a ValueError.
+
+    Options that have the default are left out: a user's preprocessor may lack them.
+    """
     preprocessor = model.preprocessor
     method = getattr(preprocessor, name, None)
     if method is None:
@@ -173,4 +215,14 @@ def method_of(model: Any, name: str) -> Callable:
             f"`{kind}.from_preset` loads a model with one; keras_attention.presets has "
             f"the classes to make your own. Received: preprocessor={received}"
         )
-    return method
+    changed = {key: value for key, value in options.items() if value != default}
+    return partial(method, **changed)
+
+
+def for_each(name: str, values: Any, call: Callable) -> Any:
+    """Returns the result of a call, or a list of results for a list of values."""
+    if not isinstance(values, list):
+        return call(values)
+    if not values:
+        raise ValueError(f"`{name}` must not be an empty list. Received: {name}=[]")
+    return [call(value) for value in values]

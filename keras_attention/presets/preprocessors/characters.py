@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from keras_attention.layers.base.arguments import positive
+from keras_attention.datasets import dates
+from keras_attention.layers.base.arguments import one_of, positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.presets.preprocessors import sentences
+from keras_attention.presets.preprocessors.running import flag, packed, token_scores
 from keras_attention.presets.preprocessors.vocabularies import PairPreprocessor
 from keras_attention.text.vocabulary import UNKNOWN, Vocabulary
 
@@ -27,9 +29,12 @@ class CharacterPreprocessor(PairPreprocessor):
         source_length: S, the number of characters of the longest text in training.
         target_length: T, the number of characters of the longest written text in
             training, with the end token.
+        writes: "text", or "date" if the network writes dates in the ISO 8601 form. Then
+            an `UntrainedInputWarning` flags what is no date, and a date whose day,
+            month or year is not in the text.
 
     Raises:
-        ValueError: a size is below 1, or a vocabulary is not of that kind.
+        ValueError: a size is below 1, `writes` is unknown, or a vocabulary is not of that kind.
     """
 
     _level = "character"
@@ -40,10 +45,12 @@ class CharacterPreprocessor(PairPreprocessor):
         target_vocabulary: Vocabulary,
         source_length: int,
         target_length: int,
+        writes: str = "text",
     ) -> None:
         super().__init__(source_vocabulary, target_vocabulary)
         self.source_length = positive("source_length", source_length)
         self.target_length = positive("target_length", target_length)
+        self.writes = one_of("writes", writes, ("text", "date"))
 
     def encode(self, text: str | Sequence[str]) -> np.ndarray:
         """Returns the characters of texts as the source of the network, (B, S).
@@ -75,14 +82,17 @@ class CharacterPreprocessor(PairPreprocessor):
         sampler: Any = "greedy",
         max_length: int = 64,
         seed: int | None = None,
-    ) -> str | list[str]:
+        return_scores: bool = False,
+    ) -> Any:
         """Returns what the network writes for a text, or for each of several texts.
 
-        At most T characters are written.
+        At most T characters are written. A score is the geometric mean of their
+        probabilities.
         """
+        source = self.encode(text)
         length = min(positive("max_length", max_length), self.target_length)
         tokens = model.generate(
-            {"source": self.encode(text)},
+            {"source": source},
             max_length=length,
             sampler=sampler,
             start_token_id=self.target_vocabulary.start_token_id,
@@ -94,8 +104,19 @@ class CharacterPreprocessor(PairPreprocessor):
                 "`sampler` must return one sequence for each text. "
                 f"Received: sampler={sampler!r}, tokens of shape {np.shape(tokens)}"
             )
-        written = self.decode(tokens)
+        written: list[Any] = self.decode(tokens)
+        for line, answer in zip(sentences.named("text", text).values(), written):
+            self.check_answer(line, answer)
+        if return_scores:
+            starts = [[self.target_vocabulary.start_token_id]] * len(tokens)
+            scores = token_scores(model, {"source": source}, "target", starts, tokens)
+            written = [*map(packed, written, scores)]
         return written[0] if isinstance(text, str) else written
+
+    def check_answer(self, text: str, answer: str) -> None:
+        """Flags an answer that cannot be right, as far as `writes` tells."""
+        if self.writes == "date":
+            flag(*dates.mistakes(text, answer))
 
     def _tokens(self, name: str, text: str) -> list[int]:
         if not text.strip():

@@ -16,7 +16,13 @@ from keras_attention.datasets import babi, triples
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.preset_folder import Preprocessor
-from keras_attention.presets.preprocessors.running import run
+from keras_attention.presets.preprocessors.running import (
+    flag,
+    flag_unsure,
+    hops_of,
+    packed,
+    run,
+)
 from keras_attention.presets.preprocessors.sentences import names_of
 from keras_attention.presets.preprocessors.stories import (
     WORDS_OF_STORIES,
@@ -60,6 +66,10 @@ class FactPreprocessor(Preprocessor):
         hops: the maximum number of facts on the path to an answer.
         question_length: L, the length of the longest question in training. A name
             counts as one word.
+        questions: the `datasets.babi.question_forms` of the questions in training. A
+            question that differs from all of them is flagged, by an
+            `UntrainedInputWarning`. By default, none is.
+        min_score: the score below which an answer is flagged.
 
     Raises:
         ValueError: a size is below 1, there are no relations, or `vocabulary` is not of
@@ -78,6 +88,8 @@ class FactPreprocessor(Preprocessor):
         memory_size: int,
         hops: int,
         question_length: int,
+        questions: Sequence[dict[str, Any]] = (),
+        min_score: float = 0.0,
     ) -> None:
         self.vocabulary = check_story_vocabulary(vocabulary)
         self.relations = tuple(_relation(name) for name in relations)
@@ -89,6 +101,8 @@ class FactPreprocessor(Preprocessor):
         self.memory_size = positive("memory_size", memory_size)
         self.hops = positive("hops", hops)
         self.question_length = positive("question_length", question_length)
+        self.questions = tuple(questions)
+        self.min_score = min_score
 
     def encode(self, sentences: Sequence[Any], question: str) -> dict[str, np.ndarray]:
         """Returns "question" (1, L), "keys" (1, M, 2) and "values" (1, M).
@@ -106,17 +120,44 @@ class FactPreprocessor(Preprocessor):
         knowledge = self.knowledge(sentences)
         return self.vectorize(knowledge, [self._checked(knowledge, question)]).inputs
 
-    def answer(self, model: Any, sentences: Sequence[Any], question: str) -> str:
+    def answer(
+        self,
+        model: Any,
+        sentences: Sequence[Any],
+        question: str,
+        return_scores: bool = False,
+        return_attention: bool = False,
+    ) -> Any:
         """Returns the names that the network finds, with ", " between several.
 
         All answers have at least a fifth of the probability of the likeliest one. They
-        stand in the order of the facts.
+        stand in the order of the facts. The score is the sum of their probabilities.
+        The attention (K, N) has a column for each of the N facts, which is also that of
+        its way back from the object to the subject.
         """
         knowledge = self.knowledge(sentences)
         vectors = self.vectorize(knowledge, [self._checked(knowledge, question)])
-        probabilities = run(model, vectors.inputs)
-        (names,) = self.decode(probabilities, vectors.entities, knowledge)
-        return ", ".join(names)
+        outputs = run(model, vectors.inputs)
+        (names,) = self.decode(outputs, vectors.entities, knowledge)
+        answer = ", ".join(names)
+        entities = vectors.entities[0]
+        chosen = [n >= 0 and knowledge.entities[n] in names for n in entities]
+        score = float(outputs[0][chosen].sum())
+        flag_unsure(answer, score, self.min_score)
+        hops = None
+        if return_attention:
+            weights = hops_of(model, vectors.inputs, outputs)  # (K, M)
+            hops = np.zeros((len(weights), len(sentences)))
+            facts = [(a, _relation(b), c) for a, b, c in map(names_of, sentences)]
+            keys, values = (vectors.inputs[name][0] for name in ("keys", "values"))
+            for slot in np.flatnonzero(values):
+                start, relation = keys[slot].tolist()
+                name = self.relations[(relation - 1) % len(self.relations)]
+                ends = [knowledge.entities[entities[n]] for n in (start, values[slot])]
+                if relation > len(self.relations):
+                    ends.reverse()
+                hops[:, facts.index((ends[0], name, ends[1]))] += weights[:, slot]
+        return packed(answer, score if return_scores else None, hops)
 
     def knowledge(self, sentences: Sequence[Any]) -> triples.KnowledgeBase:
         """Returns the knowledge base of facts.
@@ -225,6 +266,7 @@ class FactPreprocessor(Preprocessor):
                 f"`question` must have at most {self.question_length} words, where a "
                 f"name counts as one. Received: {len(link.words)} words"
             )
+        example = babi.Example(0, (), tuple(link.words), None)
         unknown = self.vocabulary.unknown_words(link.words)
         if unknown:
             raise ValueError(
@@ -233,4 +275,6 @@ class FactPreprocessor(Preprocessor):
                 "`model.preprocessor.vocabulary.words` lists them. "
                 f"Received: {', '.join(map(repr, unknown))}"
             )
+        if self.questions:
+            flag(*babi.differences(example, self.questions))
         return triples.Question(question)

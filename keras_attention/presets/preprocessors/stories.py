@@ -14,7 +14,14 @@ from keras_attention.datasets import babi
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.preset_folder import Preprocessor
-from keras_attention.presets.preprocessors.running import run
+from keras_attention.presets.preprocessors.running import (
+    flag,
+    flag_unsure,
+    hops_of,
+    packed,
+    probabilities,
+    run,
+)
 
 FIRST_WORD = 2  # after padding and the unknown word
 
@@ -60,11 +67,15 @@ class StoryPreprocessor(Preprocessor):
         memory_size: int,
         sentence_length: int,
         phrases: Sequence[Sequence[str]] = (),
+        questions: Sequence[dict[str, Any]] = (),
+        min_score: float = 0.0,
     ) -> None:
         self.vocabulary = check_story_vocabulary(vocabulary)
         self.memory_size = positive("memory_size", memory_size)
         self.sentence_length = positive("sentence_length", sentence_length)
         self.phrases = tuple(tuple(phrase) for phrase in phrases)
+        self.questions = tuple(questions)
+        self.min_score = min_score
 
     def encode(self, sentences: Sequence[str], question: str) -> dict[str, np.ndarray]:
         """Returns the inputs of the network, "story" (1, M, L) and "question" (1, L).
@@ -79,19 +90,39 @@ class StoryPreprocessor(Preprocessor):
                 no words or more than L words, or words that the vocabulary lacks.
         """
         example = self._example(sentences, question)
+        if self.questions:
+            flag(*babi.differences(example, self.questions))
         vectors = babi.vectorize(
             [example], self.vocabulary, self.memory_size, self.sentence_length
         )
         return vectors.inputs
 
-    def answer(self, model: Any, sentences: Sequence[str], question: str) -> str:
-        """Returns the word that the network finds likeliest."""
-        outputs = run(model, self.encode(sentences, question))
-        if isinstance(outputs, dict):
-            outputs = outputs["answer"]
-        scores = outputs[0]  # (V,)
-        best = FIRST_WORD + int(scores[FIRST_WORD : len(self.vocabulary)].argmax())
-        return self.vocabulary.words[best]
+    def answer(
+        self,
+        model: Any,
+        sentences: Sequence[str],
+        question: str,
+        return_scores: bool = False,
+        return_attention: bool = False,
+    ) -> Any:
+        """Returns the word that the network finds likeliest.
+
+        Its score is its probability. Of a `MemNN`, whose scores are trained by a
+        margin, it is their softmax, which is low also if the answer is right. The
+        attention has a column for each sentence, see `hops_of`.
+        """
+        inputs = self.encode(sentences, question)
+        outputs = run(model, inputs)
+        logits = outputs["answer"] if isinstance(outputs, dict) else outputs
+        shares = probabilities(logits[0, FIRST_WORD : len(self.vocabulary)])
+        word = self.vocabulary.words[FIRST_WORD + int(shares.argmax())]
+        score = float(shares.max())
+        flag_unsure(word, score, self.min_score)
+        hops = hops_of(model, inputs, outputs) if return_attention else None
+        if isinstance(hops, np.ndarray):  # no sentence before the last M is read
+            hops = hops[:, : len(sentences)]
+            hops = np.pad(hops, [(0, 0), (len(sentences) - hops.shape[1], 0)])
+        return packed(word, score if return_scores else None, hops)
 
     def _example(self, sentences: Sequence[str], question: str) -> babi.Example:
         if isinstance(sentences, str) or not len(sentences):

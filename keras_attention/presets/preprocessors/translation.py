@@ -13,6 +13,7 @@ import numpy as np
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.presets.preprocessors import sentences
+from keras_attention.presets.preprocessors.running import packed, token_scores
 from keras_attention.presets.preprocessors.vocabularies import PairPreprocessor
 from keras_attention.text import Vocabulary
 
@@ -67,11 +68,15 @@ class TranslationPreprocessor(PairPreprocessor):
         sampler: Any = "greedy",
         max_length: int = 64,
         seed: int | None = None,
-    ) -> str | list[str]:
-        """Returns the translation of a text, or a list with that of each text."""
-        target = self.target_vocabulary
+        return_scores: bool = False,
+    ) -> Any:
+        """Returns the translation of a text, or a list with that of each text.
+
+        A score is the geometric mean of the probabilities of the tokens.
+        """
+        target, inputs = self.target_vocabulary, self.encode(text)
         tokens = model.generate(
-            self.encode(text),
+            inputs,
             max_length=max_length,
             sampler=sentences.written(sampler),
             start_token_id=target.start_token_id,
@@ -79,4 +84,8 @@ class TranslationPreprocessor(PairPreprocessor):
             seed=seed,
         )
         translations = [sentences.text_of(target.decode(row).split()) for row in tokens]
+        if return_scores:
+            starts = [[target.start_token_id]] * len(tokens)
+            scores = token_scores(model, inputs, "target", starts, tokens)
+            translations = [*map(packed, translations, scores)]
         return translations[0] if isinstance(text, str) else translations
