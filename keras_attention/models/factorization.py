@@ -583,7 +583,7 @@ class SkipGram(ConfiguredModel):
             pairs = self._around(self.vectors()[index], count, [index])
             return pairs if return_scores else [name for name, _ in pairs]
 
-        return for_each("word", word, near)
+        return for_each("word", word, near, self._find)
 
     def analogy(
         self, a: str, b: str, c: str, count: int = 1

@@ -2,6 +2,7 @@
 
 python examples/studies/presets measure        all figures again
 python examples/studies/presets train NAME     the network again
+python examples/studies/presets calibrate NAME what its preprocessor flags
 python examples/studies/presets page FILE      the cards, as a page
 """
 
@@ -18,13 +19,14 @@ from studies.presets import recipe, report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the three commands."""
+    """Adds the commands."""
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("measure").add_argument("names", nargs="*")
     training = commands.add_parser("train")
     training.add_argument("name")
     training.add_argument("--seed", type=int, help="default: that of the card")
     training.add_argument("--out", type=pathlib.Path, help="default: presets/NAME")
+    commands.add_parser("calibrate").add_argument("names", nargs="+")
     writing = commands.add_parser(
         "page", help="replaces the table of presets and what follows"
     )
@@ -37,6 +39,10 @@ def main(args: argparse.Namespace) -> int:
         if args.command == "train":
             card = recipe.train(args.name, args.seed, args.out)
             print(f"{args.name}: {_text(card['figures'])}")
+        elif args.command == "calibrate":
+            for name in args.names:
+                least = recipe.calibrate(name).get("min_score")
+                print(f"{name}: least score {least}", flush=True)
         elif args.command == "page":
             page = report.page([cards.card(name) for name in cards.names()])
             text = args.file.read_text("utf-8")

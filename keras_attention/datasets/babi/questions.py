@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -12,16 +13,16 @@ from keras_attention.datasets.babi.archive import Example
 def question_forms(examples: Iterable[Example]) -> list[dict[str, Any]]:
     """Finds the forms of questions, such as "where is" and a name.
 
-    A word of a question is free if another question differs from it in this word alone.
-    Questions with the same other words have one form.
+    Words that alone distinguish two questions are of one class. Questions whose words
+    have the same classes have one form.
 
     Args:
         examples: Training questions, of one task or of several.
 
     Returns:
         A list of forms, which JSON can hold. "words" has the words of each position,
-        "in_story" the free positions whose word the story always had, and "sentences"
-        the length of the longest story.
+        "in_story" the positions with several words, of which each story had the one
+        that was asked about, and "sentences" the length of the longest story.
 
     Example:
         ```python
@@ -35,25 +36,26 @@ def question_forms(examples: Iterable[Example]) -> list[dict[str, Any]]:
     for question in {example.question for example in examples}:
         for i, word in enumerate(question):
             words_between[question[:i], question[i + 1 :]].add(word)
-    groups: dict[tuple, list[Example]] = defaultdict(list)
+    classes: dict[str, set[str]] = {}
+    for words in words_between.values():
+        merged = words.union(*(classes.get(word, ()) for word in words))
+        classes.update(dict.fromkeys(merged, merged))
+    groups: dict[tuple[str, ...], list[Example]] = defaultdict(list)
     for example in examples:
-        asked = example.question
-        is_free = [
-            len(words_between[asked[:i], asked[i + 1 :]]) > 1 for i in range(len(asked))
-        ]
-        groups[tuple("" if f else w for f, w in zip(is_free, asked))].append(example)
+        groups[tuple(min(classes[word]) for word in example.question)].append(example)
     forms = []
-    for fixed, group in sorted(groups.items()):
-        stories = [{w for s in example.story for w in s} for example in group]
+    for _, group in sorted(groups.items()):
+        words_of = [sorted({*words}) for words in zip(*(e.question for e in group))]
+        stories = [{*itertools.chain(*example.story)} for example in group]
         in_story = [
             i
-            for i, word in enumerate(fixed)
-            if not word
+            for i, words in enumerate(words_of)
+            if len(words) > 1
             and all(e.question[i] in story for e, story in zip(group, stories))
         ]
         forms.append(
             {
-                "words": [sorted({*w}) for w in zip(*(e.question for e in group))],
+                "words": words_of,
                 "in_story": in_story,
                 "sentences": max(len(example.story) for example in group),
             }
@@ -78,13 +80,15 @@ def differences(example: Example, forms: Sequence[dict[str, Any]]) -> list[str]:
     if not alike:
         question = " ".join(asked).replace("_", " ")
         return [f"Training had no question of this form: {question}?"]
-    told = {word for sentence in story for word in sentence}
+    told = {*itertools.chain(*story)}
     missing = [
         [asked[i] for i in form["in_story"] if asked[i] not in told] for form in alike
     ]
     found = []
     if all(missing):
-        found.append(f"The story does not mention {' and '.join(min(missing, key=len))}.")
+        found.append(
+            f"The story does not mention {' and '.join(min(missing, key=len))}."
+        )
     longest = max(form["sentences"] for form in alike)
     if len(story) > longest:
         found.append(

@@ -12,6 +12,7 @@ names why.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -47,7 +48,9 @@ class AnswersQuestions:
         """
         options = {"return_scores": return_scores, "return_attention": return_attention}
         call = method_of(self, "answer", **options)
-        return for_each("question", question, partial(call, self, sentences))
+        encode = getattr(self.preprocessor, "encode", None)
+        check = encode and partial(encode, sentences)
+        return for_each("question", question, partial(call, self, sentences), check)
 
 
 class Translates:
@@ -146,15 +149,14 @@ class FillsBlanks:
                 exactly one blank or is too long, or the count is below 1.
         """
         call = method_of(self, "fill", True, return_scores=return_scores)
-        return for_each("text", text, partial(call, self, count=count))
+        encode = getattr(self.preprocessor, "encode", None)
+        return for_each("text", text, partial(call, self, count=count), encode)
 
 
 class Classifies:
     """Mixin of models that classify texts."""
 
-    def classify(
-        self, texts: str | Sequence[str], return_scores: bool = True
-    ) -> Any:
+    def classify(self, texts: str | Sequence[str], return_scores: bool = True) -> Any:
         """Finds the class of a text, or of each of several texts.
 
         A `UserWarning` names words that the vocabulary lacks; the network reads them as
@@ -219,10 +221,18 @@ def method_of(
     return partial(method, **changed)
 
 
-def for_each(name: str, values: Any, call: Callable) -> Any:
-    """Returns the result of a call, or a list of results for a list of values."""
+def for_each(name: str, values: Any, call: Callable, check: Any = None) -> Any:
+    """Returns the result of a call, or a list of results for a list of values.
+
+    `check`, if it is not None, raises an error for a value before any call.
+    """
     if not isinstance(values, list):
         return call(values)
     if not values:
         raise ValueError(f"`{name}` must not be an empty list. Received: {name}=[]")
+    if check is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for value in values:
+                check(value)
     return [call(value) for value in values]

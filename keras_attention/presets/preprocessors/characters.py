@@ -34,7 +34,8 @@ class CharacterPreprocessor(PairPreprocessor):
             month or year is not in the text.
 
     Raises:
-        ValueError: a size is below 1, `writes` is unknown, or a vocabulary is not of that kind.
+        ValueError: a size is below 1, `writes` is unknown, or a vocabulary is not of
+            that kind.
     """
 
     _level = "character"

@@ -5,8 +5,6 @@ Shapes: M facts of a memory, L words of a question, R relations.
 
 from __future__ import annotations
 
-import json
-import pathlib
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -17,7 +15,6 @@ from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.preset_folder import Preprocessor
 from keras_attention.presets.preprocessors.running import (
-    flag,
     flag_unsure,
     hops_of,
     packed,
@@ -27,6 +24,8 @@ from keras_attention.presets.preprocessors.sentences import names_of
 from keras_attention.presets.preprocessors.stories import (
     WORDS_OF_STORIES,
     check_story_vocabulary,
+    read_json,
+    write_json,
 )
 from keras_attention.text import EntityLinker, UnknownEntityError
 
@@ -35,15 +34,6 @@ SHARE = 0.2  # of the likeliest answer's probability, which all answers have
 
 def _relation(name: str) -> str:
     return "_".join(name.replace("_", " ").split())
-
-
-def _read_relations(path: pathlib.Path) -> Any:
-    return json.loads(path.read_text("utf-8"))
-
-
-def _write_relations(relations: Sequence[str], path: pathlib.Path) -> None:
-    text = json.dumps(relations, ensure_ascii=False)
-    path.write_text(text + "\n", encoding="utf-8")
 
 
 @export
@@ -66,10 +56,8 @@ class FactPreprocessor(Preprocessor):
         hops: the maximum number of facts on the path to an answer.
         question_length: L, the length of the longest question in training. A name
             counts as one word.
-        questions: the `datasets.babi.question_forms` of the questions in training. A
-            question that differs from all of them is flagged, by an
-            `UntrainedInputWarning`. By default, none is.
-        min_score: the score below which an answer is flagged.
+        min_score: the score below which an answer is flagged, by an
+            `UntrainedInputWarning`.
 
     Raises:
         ValueError: a size is below 1, there are no relations, or `vocabulary` is not of
@@ -78,7 +66,7 @@ class FactPreprocessor(Preprocessor):
 
     _assets: ClassVar[dict[str, tuple[str, Any, Any]]] = {
         **WORDS_OF_STORIES,
-        "relations": ("relations.json", _read_relations, _write_relations),
+        "relations": ("relations.json", read_json, write_json),
     }
 
     def __init__(
@@ -88,7 +76,6 @@ class FactPreprocessor(Preprocessor):
         memory_size: int,
         hops: int,
         question_length: int,
-        questions: Sequence[dict[str, Any]] = (),
         min_score: float = 0.0,
     ) -> None:
         self.vocabulary = check_story_vocabulary(vocabulary)
@@ -101,7 +88,6 @@ class FactPreprocessor(Preprocessor):
         self.memory_size = positive("memory_size", memory_size)
         self.hops = positive("hops", hops)
         self.question_length = positive("question_length", question_length)
-        self.questions = tuple(questions)
         self.min_score = min_score
 
     def encode(self, sentences: Sequence[Any], question: str) -> dict[str, np.ndarray]:
@@ -266,7 +252,6 @@ class FactPreprocessor(Preprocessor):
                 f"`question` must have at most {self.question_length} words, where a "
                 f"name counts as one. Received: {len(link.words)} words"
             )
-        example = babi.Example(0, (), tuple(link.words), None)
         unknown = self.vocabulary.unknown_words(link.words)
         if unknown:
             raise ValueError(
@@ -275,6 +260,4 @@ class FactPreprocessor(Preprocessor):
                 "`model.preprocessor.vocabulary.words` lists them. "
                 f"Received: {', '.join(map(repr, unknown))}"
             )
-        if self.questions:
-            flag(*babi.differences(example, self.questions))
         return triples.Question(question)

@@ -5,8 +5,10 @@ Shapes: M memory slots, L words, V words of the vocabulary.
 
 from __future__ import annotations
 
+import json
+import pathlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,6 +26,16 @@ from keras_attention.presets.preprocessors.running import (
 )
 
 FIRST_WORD = 2  # after padding and the unknown word
+
+
+def read_json(path: pathlib.Path) -> Any:
+    """Reads what `write_json` wrote."""
+    return json.loads(path.read_text("utf-8"))
+
+
+def write_json(value: Any, path: pathlib.Path) -> None:
+    """Writes a value of lists, dicts, strings and numbers in one line."""
+    path.write_text(json.dumps(value, ensure_ascii=False) + "\n", "utf-8")
 
 
 WORDS_OF_STORIES: dict[str, tuple[str, Any, Any]] = {
@@ -59,7 +71,10 @@ class StoryPreprocessor(Preprocessor):
         ValueError: a size is below 1, or `vocabulary` is not of that class.
     """
 
-    _assets = WORDS_OF_STORIES
+    _assets: ClassVar[dict[str, tuple[str, Any, Any]]] = {
+        **WORDS_OF_STORIES,
+        "questions": ("questions.json", read_json, write_json),
+    }
 
     def __init__(
         self,

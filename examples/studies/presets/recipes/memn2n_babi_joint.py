@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from keras_attention.datasets import babi
 from keras_attention.presets.preprocessors import StoryPreprocessor
+from keras_attention.presets.preprocessors.running import probabilities
 from studies.babi.recipes import RECIPES
 from studies.babi.training import Trainer
-from studies.presets.recipe import Recipe
+from studies.presets.recipe import Recipe, least_score
+
+PADDED_TO = 0  # sentences to which training pads a story with others'; 0 for none
+HELD_BACK = 200  # questions of each task that calibrate the score
 
 
 def train(seed: int) -> Any:
@@ -24,6 +30,26 @@ def train(seed: int) -> Any:
         trainer.vocabulary, trainer.slots, length, list(dict.fromkeys(phrases))
     )
     return trainer.model
+
+
+def calibrate(model: Any, seed: int) -> None:
+    """Sets the forms of the training questions, and the least score.
+
+    The held-back questions are the validation questions of the 10k tasks, which are not
+    among the 1k tasks' training questions.
+    """
+    tools = model.preprocessor
+    asked, held = [], []
+    for task in babi.TASKS:
+        asked += babi.join_phrases(babi.load(task, "train", "1k"), tools.phrases)
+        more = babi.load(task, "valid", "10k")[:HELD_BACK]
+        held += babi.join_phrases(more, tools.phrases)
+    tools.questions = tuple(babi.question_forms(asked))
+    for form in tools.questions:
+        if form["in_story"]:
+            form["sentences"] = max(form["sentences"], PADDED_TO)
+    held = [dataclasses.replace(example, answer=None) for example in held]
+    tools.min_score = least_score(scores(model, held))
 
 
 def measure(model: Any) -> dict[str, float]:
@@ -42,6 +68,19 @@ def measure(model: Any) -> dict[str, float]:
     return {"error %": round(float(np.mean(errors)), 2)}
 
 
+def scores(model: Any, examples: Sequence[babi.Example]) -> np.ndarray:
+    """Returns the probability of the answer to each question, (N,)."""
+    tools = model.preprocessor
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # long stories are truncated
+        x = babi.vectorize(
+            examples, tools.vocabulary, tools.memory_size, tools.sentence_length
+        ).inputs
+    outputs = model.predict(x, batch_size=200, verbose=0)
+    logits = outputs["answer"] if isinstance(outputs, dict) else outputs
+    return probabilities(logits[:, 2 : len(tools.vocabulary)]).max(1)
+
+
 RECIPE = Recipe(
     what="Answers questions about short stories, of the kinds of the 20 bAbI tasks.",
     data="The 20 bAbI tasks, 1,000 training questions each (Weston et al., 2015), "
@@ -52,4 +91,5 @@ RECIPE = Recipe(
     use='model.answer(["Mary moved to the garden."], "Where is Mary?")',
     train=train,
     measure=measure,
+    calibrate=calibrate,
 )
