@@ -259,36 +259,24 @@ def decode(indices: Iterable[int]) -> str:
 
 
 def mistakes(text: str, answer: str) -> list[str]:
-    """Returns why an answer cannot be the date of a text in ISO 8601, if so.
+    """Returns why an answer cannot be the ISO 8601 date of a text, if so.
 
-    The day, the month and the year must be in the text, each in another place. The
-    order of two numbers is not checked.
-
-    Args:
-        text: The written date.
-        answer: For example what a model has written.
-
-    Example:
-        ```python
-        mistakes("4 May 1979", "1979-05-04")   # []
-        mistakes("29 Feb 2023", "2023-02-28")  # ["The day, the … is not in …"]
-        ```
+    The day, the month and the year must be at different places of the text. The order
+    of two numbers is not checked.
     """
     try:
         date = datetime.date.fromisoformat(answer)
     except ValueError:
         return [f"There is no such date as {answer!r}, which was written for {text!r}."]
-    parts = re.findall(r"\d+|[a-z]+", text.lower())
-    if compact := [part for part in parts if re.fullmatch(r"\d{8}", part)]:
-        parts = [compact[0][:4], compact[0][4:6], compact[0][6:]]
+    parts = re.findall(
+        r"\d+|[a-z]+", re.sub(r"\b(\d{4})(\d\d)(\d\d)\b", r"\1 \2 \3", text.lower())
+    )
     month = _MONTHS.split()[date.month - 1].lower()
+    days, months = ((f"{n}", f"{n:02}") for n in (date.day, date.month))
+    years = f"{date.year}", f"{date.year % 100:02}"
     for day, named, year in itertools.permutations(parts, 3):
-        is_month = len(named) > 2 and month.startswith(named)
-        if (
-            day in (f"{date.day}", f"{date.day:02}")
-            and (is_month or named in (f"{date.month}", f"{date.month:02}"))
-            and year in (f"{date.year}", f"{date.year % 100:02}")
-        ):
+        is_month = named in months or (len(named) > 2 and month.startswith(named))
+        if day in days and is_month and year in years:
             return []
     return [f"The day, the month or the year of {answer!r} is not in {text!r}."]
 

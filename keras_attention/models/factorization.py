@@ -559,15 +559,12 @@ class SkipGram(ConfiguredModel):
         """Returns the vectors v of all words, (V, D) float32."""
         return _vectors(self, "center_embedding")
 
-    def nearest(
-        self, word: str | Sequence[str], count: int = 10, return_scores: bool = True
-    ) -> list[Any]:
+    def nearest(self, word: str | Sequence[str], count: int = 10) -> list[Any]:
         """Finds the words with the most similar vectors.
 
         Args:
             word: one of the model's words, or a list of them.
             count: the maximum number of words to return.
-            return_scores: whether each word comes with its cosine.
 
         Returns:
             Words with their cosines, the nearest first, without the word itself; a list
@@ -578,10 +575,9 @@ class SkipGram(ConfiguredModel):
                 or the count is below 1.
         """
 
-        def near(word: str) -> list[Any]:
+        def near(word: str) -> list[tuple[str, float]]:
             (index,) = self._find(word)
-            pairs = self._around(self.vectors()[index], count, [index])
-            return pairs if return_scores else [name for name, _ in pairs]
+            return self._around(self.vectors()[index], count, [index])
 
         return for_each("word", word, near, self._find)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 import sys
 import warnings
-from types import FrameType
+from typing import Any
 
 _PACKAGE = str(pathlib.Path(__file__).parents[1]) + "/"
 
@@ -16,8 +16,8 @@ class UntrainedInputWarning(UserWarning):
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warns at the line outside of this package that called into it."""
-    frame: FrameType | None = sys._getframe(1)
+    frame: Any = sys._getframe(1)
     level = 2
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)

@@ -2,75 +2,61 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from keras_attention.datasets.babi.archive import Example
 
 
 def question_forms(examples: Iterable[Example]) -> list[dict[str, Any]]:
-    """Finds the forms of questions, such as "where is" and a name.
+    """Finds the forms of training questions, such as "where is" and a name.
 
     Words that alone distinguish two questions are of one class. Questions whose words
     have the same classes have one form.
 
-    Args:
-        examples: Training questions, of one task or of several.
-
     Returns:
-        A list of forms, which JSON can hold. "words" has the words of each position,
-        "in_story" the positions with several words, of which each story had the one
-        that was asked about, and "sentences" the length of the longest story.
+        A list of forms, which JSON can hold: the words of each position; the positions
+        with several words, of which each story had the one in the question; and the
+        length of the longest story.
 
     Example:
         ```python
         babi.question_forms(babi.load(1))
-        # [{'words': [['where'], ['is'], ['daniel', 'john', …]], 'in_story': [2],
-        #   'sentences': 10}]
+        # [{'words': [['where'], ['is'], ['daniel', …]], 'in_story': [2], …}]
         ```
     """
     examples = list(examples)
-    words_between: dict[Any, set[str]] = defaultdict(set)
+    between: dict[Any, set[str]] = defaultdict(set)
     for question in {example.question for example in examples}:
         for i, word in enumerate(question):
-            words_between[question[:i], question[i + 1 :]].add(word)
+            between[question[:i], question[i + 1 :]].add(word)
     classes: dict[str, set[str]] = {}
-    for words in words_between.values():
+    for words in between.values():
         merged = words.union(*(classes.get(word, ()) for word in words))
         classes.update(dict.fromkeys(merged, merged))
     groups: dict[tuple[str, ...], list[Example]] = defaultdict(list)
     for example in examples:
         groups[tuple(min(classes[word]) for word in example.question)].append(example)
-    forms = []
-    for _, group in sorted(groups.items()):
-        words_of = [sorted({*words}) for words in zip(*(e.question for e in group))]
-        stories = [{*itertools.chain(*example.story)} for example in group]
-        in_story = [
-            i
-            for i, words in enumerate(words_of)
-            if len(words) > 1
-            and all(e.question[i] in story for e, story in zip(group, stories))
-        ]
-        forms.append(
-            {
-                "words": words_of,
-                "in_story": in_story,
-                "sentences": max(len(example.story) for example in group),
-            }
-        )
-    return forms
+    return [_form(group) for _, group in sorted(groups.items())]
 
 
-def differences(example: Example, forms: Sequence[dict[str, Any]]) -> list[str]:
-    """Returns a sentence for each difference of a question from those of training.
+def _form(group: Sequence[Example]) -> dict[str, Any]:
+    words = [sorted({*known}) for known in zip(*(e.question for e in group))]
+    told = [(example.question, {*chain(*example.story)}) for example in group]
+    in_story = [
+        i
+        for i, known in enumerate(words)
+        if len(known) > 1 and all(question[i] in story for question, story in told)
+    ]
+    longest = max(len(example.story) for example in group)
+    return {"words": words, "in_story": in_story, "sentences": longest}
 
-    Args:
-        example: The question and its story.
-        forms: The `question_forms` of the training questions.
-    """
-    asked, story = example.question, example.story
+
+def differences(example: Example, forms: Iterable[dict[str, Any]]) -> list[str]:
+    """Returns how a question differs from those of training with these forms."""
+    asked, told = example.question, {*chain(*example.story)}
     alike = [
         form
         for form in forms
@@ -80,19 +66,17 @@ def differences(example: Example, forms: Sequence[dict[str, Any]]) -> list[str]:
     if not alike:
         question = " ".join(asked).replace("_", " ")
         return [f"Training had no question of this form: {question}?"]
-    told = {*itertools.chain(*story)}
-    missing = [
+    lacking = [
         [asked[i] for i in form["in_story"] if asked[i] not in told] for form in alike
     ]
     found = []
-    if all(missing):
+    if all(lacking):
+        words = " and ".join(min(lacking, key=len)).replace("_", " ")
+        found.append(f"The story does not mention {words}.")
+    count, longest = len(example.story), max(form["sentences"] for form in alike)
+    if count > longest:
         found.append(
-            f"The story does not mention {' and '.join(min(missing, key=len))}."
-        )
-    longest = max(form["sentences"] for form in alike)
-    if len(story) > longest:
-        found.append(
-            f"The story has {len(story)} sentences. In training, a story with such a "
+            f"The story has {count} sentences. In training, stories with such a "
             f"question had at most {longest}."
         )
     return found

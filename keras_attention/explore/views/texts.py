@@ -20,13 +20,10 @@ class InputError(ValueError):
 
 
 def shown(look: Callable[..., View], *inputs: Any) -> str:
-    """Returns the HTML of a view, or of the message if the input is bad.
-
-    What the network did not learn stands above the view. The view itself shows unknown
-    words.
-    """
+    """Returns the HTML of a view below its flags, or of the message for bad input."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UntrainedInputWarning)
+        # The view itself shows unknown words.
         warnings.simplefilter("ignore", sentences.UnknownWordsWarning)
         try:
             view = look(*inputs).element(heading=True)

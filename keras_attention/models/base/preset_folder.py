@@ -90,16 +90,12 @@ class Preprocessor:
     def from_assets(cls, folder: pathlib.Path, config: dict[str, Any]) -> Self:
         """Makes the preprocessor from what `save_assets` and `get_config` gave.
 
-        An older folder may lack the file of an argument that has a default.
-
         Raises:
             ValueError: a file is damaged. The message names it.
         """
-        assets = {
-            name: load(folder / file)
-            for name, (file, load, _) in cls._assets.items()
-            if (folder / file).exists()
-        }
+        files = {k: (folder / file, load) for k, (file, load, _) in cls._assets.items()}
+        # An older folder may lack the file of an argument with a default.
+        assets = {k: load(path) for k, (path, load) in files.items() if path.exists()}
         return cls(**assets, **config)
 
 

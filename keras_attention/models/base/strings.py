@@ -4,10 +4,8 @@ Each calls a method of the model's `preprocessor` with the same name; models kno
 vocabulary. `from_preset` loads a model with its preprocessor, and
 `keras_attention.presets` has the classes to make one for your own model.
 
-Each method takes one text or a list of them, which it answers by a list. With
-`return_scores=True`, an answer is a pair of a text and a number between 0 and 1. An
-`UntrainedInputWarning` flags an input that the network did not learn to answer, and
-names why.
+Each method takes one text or a list of them, which it answers by a list. An
+`UntrainedInputWarning` names how an input differs from those of training.
 """
 
 from __future__ import annotations
@@ -66,19 +64,16 @@ class Translates:
     ) -> Any:
         """Translates a text, or each of several texts.
 
-        A `UserWarning` names words that the vocabulary lacks; the network reads them as
-        the unknown word.
-
         Args:
             text: a string, or a list of strings.
             sampler: see `generate`.
             max_length: the maximum number of tokens of a translation.
             seed: the seed of a random sampler.
-            return_scores: whether to return the geometric mean of the probabilities of
-                the tokens, so that texts of unequal length can be compared.
+            return_scores: whether a translation comes with the geometric mean of the
+                probabilities of its tokens.
 
         Returns:
-            The translation, or a pair of it and its score; a list of them for a list.
+            The translation, or a list with that of each text.
 
         Raises:
             ValueError: the model has no preprocessor with `translate`, or a text is
@@ -101,20 +96,16 @@ class Completes:
     ) -> Any:
         """Continues a text, or each of several texts.
 
-        A `UserWarning` names words that the vocabulary lacks; the network reads them as
-        the unknown word.
-
         Args:
             text: a string, or a list of strings.
             sampler: see `generate`.
             max_length: the maximum number of tokens to add.
             seed: the seed of a random sampler.
-            return_scores: whether to return the geometric mean of the probabilities of
-                the new tokens, so that texts of unequal length can be compared.
+            return_scores: whether a text comes with the geometric mean of the
+                probabilities of the added tokens.
 
         Returns:
-            The text with its continuation, or a pair of it and its score; a list of
-            them for a list.
+            The text with its continuation, or a list of them.
 
         Raises:
             ValueError: the model has no preprocessor with `complete`, or a text is
@@ -127,44 +118,33 @@ class Completes:
 class FillsBlanks:
     """Mixin of models that fill a blank in a text."""
 
-    def fill(
-        self, text: str | Sequence[str], count: int = 5, return_scores: bool = True
-    ) -> list[Any]:
+    def fill(self, text: str | Sequence[str], count: int = 5) -> list[Any]:
         """Finds the likeliest words for a blank.
-
-        A `UserWarning` names words that the vocabulary lacks; the network reads them as
-        the unknown word.
 
         Args:
             text: a text in which `___` stands for one missing word, or a list of them.
             count: the maximum number of words.
-            return_scores: whether each word comes with its probability.
 
         Returns:
-            Words with their probabilities, the likeliest first; a list of such lists
-            for a list.
+            Words with their probabilities, the likeliest first, or a list of such
+            lists.
 
         Raises:
             ValueError: the model has no preprocessor with `fill`, the text has not
                 exactly one blank or is too long, or the count is below 1.
         """
-        call = method_of(self, "fill", True, return_scores=return_scores)
-        encode = getattr(self.preprocessor, "encode", None)
-        return for_each("text", text, partial(call, self, count=count), encode)
+        call = partial(method_of(self, "fill"), self, count=count)
+        return for_each("text", text, call, getattr(self.preprocessor, "encode", None))
 
 
 class Classifies:
     """Mixin of models that classify texts."""
 
-    def classify(self, texts: str | Sequence[str], return_scores: bool = True) -> Any:
+    def classify(self, texts: str | Sequence[str]) -> Any:
         """Finds the class of a text, or of each of several texts.
-
-        A `UserWarning` names words that the vocabulary lacks; the network reads them as
-        the unknown word.
 
         Args:
             texts: a string, or a list of strings.
-            return_scores: whether each class comes with its probability.
 
         Returns:
             The name of the likeliest class and its probability, or a list of such
@@ -174,8 +154,7 @@ class Classifies:
             ValueError: the model has no preprocessor with `classify`, or a text is
                 empty or too long.
         """
-        call = method_of(self, "classify", True, return_scores=return_scores)
-        return call(self, texts)
+        return method_of(self, "classify")(self, texts)
 
 
 class Captions:
@@ -187,11 +166,11 @@ class Captions:
         Args:
             images: an array (H, W) or (H, W, C), or (B, H, W) or (B, H, W, C), of the
                 size and the scale that the preprocessor names.
-            return_scores: whether to return the geometric mean of the probabilities of
-                the words.
+            return_scores: whether a caption comes with the geometric mean of the
+                probabilities of its words.
 
         Returns:
-            The caption, or a pair of it and its score; a list of B for B images.
+            The caption, or a list of B captions.
 
         Raises:
             ValueError: the model has no preprocessor with `caption`, or the images do
@@ -200,12 +179,10 @@ class Captions:
         return method_of(self, "caption", return_scores=return_scores)(self, images)
 
 
-def method_of(
-    model: Any, name: str, default: bool = False, **options: bool
-) -> Callable:
+def method_of(model: Any, name: str, **options: bool) -> Callable:
     """Returns the method `name` of the model's preprocessor, or raises a ValueError.
 
-    Options that have the default are left out: a user's preprocessor may lack them.
+    Options that are False are left out: a user's preprocessor may lack them.
     """
     preprocessor = model.preprocessor
     method = getattr(preprocessor, name, None)
@@ -217,22 +194,17 @@ def method_of(
             f"`{kind}.from_preset` loads a model with one; keras_attention.presets has "
             f"the classes to make your own. Received: preprocessor={received}"
         )
-    changed = {key: value for key, value in options.items() if value != default}
-    return partial(method, **changed)
+    return partial(method, **{name: True for name in options if options[name]})
 
 
 def for_each(name: str, values: Any, call: Callable, check: Any = None) -> Any:
-    """Returns the result of a call, or a list of results for a list of values.
-
-    `check`, if it is not None, raises an error for a value before any call.
-    """
+    """Calls for a value, or for each of a list, if `check` raises no error for any."""
     if not isinstance(values, list):
         return call(values)
     if not values:
         raise ValueError(f"`{name}` must not be an empty list. Received: {name}=[]")
-    if check is not None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            for value in values:
-                check(value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for value in values if check else ():
+            check(value)
     return [call(value) for value in values]

@@ -68,16 +68,13 @@ class BlankPreprocessor(WordPreprocessor):
             "mask_positions": np.array([[1 + blanks[0]]], "int32"),
         }
 
-    def fill(
-        self, model: Any, text: str, count: int = 5, return_scores: bool = True
-    ) -> list[Any]:
+    def fill(self, model: Any, text: str, count: int = 5) -> list[tuple[str, float]]:
         """Returns the likeliest words for the blank, with their probabilities."""
         positive("count", count)
-        shares = probabilities(run(model, self.encode(text))[0, 0])  # (V + 1,)
-        shares[[*sentences.NOT_WRITTEN, END, self.mask_token_id]] = -1
-        best = np.argsort(-shares, kind="stable")[: min(count, len(shares) - 5)]
-        words = [self.vocabulary.tokens[n] for n in best]
-        return [*zip(words, shares[best].tolist())] if return_scores else words
+        chances = probabilities(run(model, self.encode(text))[0, 0])  # (V + 1,)
+        chances[[*sentences.NOT_WRITTEN, END, self.mask_token_id]] = -1
+        best = np.argsort(-chances, kind="stable")[: min(count, len(chances) - 5)]
+        return [(self.vocabulary.tokens[n], float(chances[n])) for n in best]
 
     @property
     def model_sizes(self) -> dict[str, int]:

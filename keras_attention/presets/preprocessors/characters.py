@@ -6,7 +6,6 @@ Shapes: B texts, S characters of a source, T characters of a target.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from keras_attention.datasets import dates
 from keras_attention.layers.base.arguments import one_of, positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.presets.preprocessors import sentences
-from keras_attention.presets.preprocessors.running import flag, packed, token_scores
+from keras_attention.presets.preprocessors.running import flag
 from keras_attention.presets.preprocessors.vocabularies import PairPreprocessor
 from keras_attention.text.vocabulary import UNKNOWN, Vocabulary
 
@@ -29,9 +28,8 @@ class CharacterPreprocessor(PairPreprocessor):
         source_length: S, the number of characters of the longest text in training.
         target_length: T, the number of characters of the longest written text in
             training, with the end token.
-        writes: "text", or "date" if the network writes dates in the ISO 8601 form. Then
-            an `UntrainedInputWarning` flags what is no date, and a date whose day,
-            month or year is not in the text.
+        writes: "text", or "date" for ISO 8601 dates. An `UntrainedInputWarning` then
+            flags what is no date, or not that of the text.
 
     Raises:
         ValueError: a size is below 1, `writes` is unknown, or a vocabulary is not of
@@ -76,46 +74,7 @@ class CharacterPreprocessor(PairPreprocessor):
         """Returns the texts of tokens (B, T), each up to its end token."""
         return [self.target_vocabulary.decode(row) for row in np.asarray(tokens)]
 
-    def translate(
-        self,
-        model: Any,
-        text: str | Sequence[str],
-        sampler: Any = "greedy",
-        max_length: int = 64,
-        seed: int | None = None,
-        return_scores: bool = False,
-    ) -> Any:
-        """Returns what the network writes for a text, or for each of several texts.
-
-        At most T characters are written. A score is the geometric mean of their
-        probabilities.
-        """
-        source = self.encode(text)
-        length = min(positive("max_length", max_length), self.target_length)
-        tokens = model.generate(
-            {"source": source},
-            max_length=length,
-            sampler=sampler,
-            start_token_id=self.target_vocabulary.start_token_id,
-            stop_token_ids=self.target_vocabulary.end_token_id,
-            seed=seed,
-        )
-        if np.ndim(tokens) != 2:
-            raise ValueError(
-                "`sampler` must return one sequence for each text. "
-                f"Received: sampler={sampler!r}, tokens of shape {np.shape(tokens)}"
-            )
-        written: list[Any] = self.decode(tokens)
-        for line, answer in zip(sentences.named("text", text).values(), written):
-            self.check_answer(line, answer)
-        if return_scores:
-            starts = [[self.target_vocabulary.start_token_id]] * len(tokens)
-            scores = token_scores(model, {"source": source}, "target", starts, tokens)
-            written = [*map(packed, written, scores)]
-        return written[0] if isinstance(text, str) else written
-
     def check_answer(self, text: str, answer: str) -> None:
-        """Flags an answer that cannot be right, as far as `writes` tells."""
         if self.writes == "date":
             flag(*dates.mistakes(text, answer))
 

@@ -13,12 +13,7 @@ import numpy as np
 
 from keras_attention.layers.base.serialization import export
 from keras_attention.presets.preprocessors import sentences
-from keras_attention.presets.preprocessors.running import (
-    flag_unsure,
-    packed,
-    probabilities,
-    run,
-)
+from keras_attention.presets.preprocessors.running import probabilities, run
 from keras_attention.presets.preprocessors.vocabularies import WordPreprocessor
 from keras_attention.text import Vocabulary
 
@@ -35,8 +30,6 @@ class ClassificationPreprocessor(WordPreprocessor):
         max_words: the maximum number of words and marks of a text.
         digits_as_zeros: whether each digit is read as 0, so that all telephone numbers
             of one length are one word.
-        min_score: the score below which a class is flagged, by an
-            `UntrainedInputWarning`.
 
     Raises:
         ValueError: `max_words` is below 1, `classes` are not at least two distinct
@@ -49,7 +42,6 @@ class ClassificationPreprocessor(WordPreprocessor):
         classes: Sequence[str],
         max_words: int,
         digits_as_zeros: bool = False,
-        min_score: float = 0.0,
     ) -> None:
         super().__init__(vocabulary, max_words)
         is_list = isinstance(classes, (list, tuple)) and len({*classes}) > 1
@@ -60,7 +52,6 @@ class ClassificationPreprocessor(WordPreprocessor):
             )
         self.classes = tuple(classes)
         self.digits_as_zeros = bool(digits_as_zeros)
-        self.min_score = min_score
 
     def encode(self, texts: str | Sequence[str]) -> dict[str, np.ndarray]:
         """Returns the input "tokens" (B, T) int32, padded with 0.
@@ -83,16 +74,12 @@ class ClassificationPreprocessor(WordPreprocessor):
         return re.sub(r"\d", "0", text) if self.digits_as_zeros else text
 
     def classify(
-        self, model: Any, texts: str | Sequence[str], return_scores: bool = True
-    ) -> Any:
+        self, model: Any, texts: str | Sequence[str]
+    ) -> tuple[str, float] | list[tuple[str, float]]:
         """Returns the likeliest class and its probability, or a list for each text."""
         shares = probabilities(run(model, self.encode(texts)))  # (B, C)
-        found = []
-        for row in shares:
-            name, score = self.classes[row.argmax()], float(row.max())
-            flag_unsure(name, score, self.min_score)
-            found.append(packed(name, score if return_scores else None))
-        return found[0] if isinstance(texts, str) else found
+        classes = [(self.classes[row.argmax()], float(row.max())) for row in shares]
+        return classes[0] if isinstance(texts, str) else classes
 
     @property
     def model_sizes(self) -> dict[str, int]:

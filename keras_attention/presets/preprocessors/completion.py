@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_attention.layers.base.serialization import export
 from keras_attention.presets.preprocessors import sentences
-from keras_attention.presets.preprocessors.running import packed, token_scores
+from keras_attention.presets.preprocessors.running import scored
 from keras_attention.presets.preprocessors.vocabularies import WordPreprocessor
 
 
@@ -56,10 +56,7 @@ class CompletionPreprocessor(WordPreprocessor):
         seed: int | None = None,
         return_scores: bool = False,
     ) -> Any:
-        """Returns a text with its continuation, or a list with each of several.
-
-        A score is the geometric mean of the probabilities of the new tokens.
-        """
+        """Returns a text with its continuation, or a list with each of several."""
         prompts = self.encode(text)
         tokens = model.generate(
             prompts,
@@ -75,6 +72,5 @@ class CompletionPreprocessor(WordPreprocessor):
         ]
         if return_scores:
             read = [row[: np.count_nonzero(row)] for row in prompts["tokens"]]
-            scores = token_scores(model, {}, "tokens", read, tokens)
-            completed = [*map(packed, completed, scores)]
+            completed = scored(completed, model, {}, read, tokens)
         return completed[0] if isinstance(text, str) else completed

@@ -14,12 +14,7 @@ from keras_attention.datasets import babi, triples
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.preset_folder import Preprocessor
-from keras_attention.presets.preprocessors.running import (
-    flag_unsure,
-    hops_of,
-    packed,
-    run,
-)
+from keras_attention.presets.preprocessors.running import hops_of, packed, run
 from keras_attention.presets.preprocessors.sentences import names_of
 from keras_attention.presets.preprocessors.stories import (
     WORDS_OF_STORIES,
@@ -118,32 +113,27 @@ class FactPreprocessor(Preprocessor):
 
         All answers have at least a fifth of the probability of the likeliest one. They
         stand in the order of the facts. The score is the sum of their probabilities.
-        The attention (K, N) has a column for each of the N facts, which is also that of
-        its way back from the object to the subject.
+        The attention has a column for each fact, and for its way back.
         """
         knowledge = self.knowledge(sentences)
         vectors = self.vectorize(knowledge, [self._checked(knowledge, question)])
-        outputs = run(model, vectors.inputs)
+        outputs, named = run(model, vectors.inputs), [*knowledge.entities, ""]
         (names,) = self.decode(outputs, vectors.entities, knowledge)
-        answer = ", ".join(names)
-        entities = vectors.entities[0]
-        chosen = [n >= 0 and knowledge.entities[n] in names for n in entities]
-        score = float(outputs[0][chosen].sum())
-        flag_unsure(answer, score, self.min_score)
+        entities = [named[n] for n in vectors.entities[0]]
+        score = float(outputs[0][[name in names for name in entities]].sum())
         hops = None
         if return_attention:
             weights = hops_of(model, vectors.inputs, outputs)  # (K, M)
-            hops = np.zeros((len(weights), len(sentences)))
             facts = [(a, _relation(b), c) for a, b, c in map(names_of, sentences)]
+            hops = np.zeros((len(weights), len(facts)))
             keys, values = (vectors.inputs[name][0] for name in ("keys", "values"))
             for slot in np.flatnonzero(values):
-                start, relation = keys[slot].tolist()
-                name = self.relations[(relation - 1) % len(self.relations)]
-                ends = [knowledge.entities[entities[n]] for n in (start, values[slot])]
-                if relation > len(self.relations):
-                    ends.reverse()
-                hops[:, facts.index((ends[0], name, ends[1]))] += weights[:, slot]
-        return packed(answer, score if return_scores else None, hops)
+                (start, number), count = keys[slot], len(self.relations)
+                ends = [entities[start], entities[values[slot]]]
+                first, last = ends if number <= count else ends[::-1]
+                fact = first, self.relations[(number - 1) % count], last
+                hops[:, facts.index(fact)] += weights[:, slot]
+        return packed(", ".join(names), score, return_scores, hops, self.min_score)
 
     def knowledge(self, sentences: Sequence[Any]) -> triples.KnowledgeBase:
         """Returns the knowledge base of facts.

@@ -102,22 +102,20 @@ class RoutePreprocessor(Preprocessor):
     ) -> Any:
         """Returns the places that the route reaches, with " | " between them.
 
-        The score is the product of their probabilities among the places of the edges.
-        In place of the attention of hops, a DNC has `DNCNetwork.trace`.
+        The score is the product of their probabilities, and the attention the trace.
         """
         inputs = self.encode(sentences, question)
         logits = run(model, inputs)[inputs["answer_mask"]]
         places, score = self._decode(logits, sentences)
         flag(*mistakes(self._edges(sentences), names_of(question), places))
         trace = model.trace(inputs) if return_attention else None
-        return packed(BETWEEN.join(places), score if return_scores else None, trace)
+        return packed(BETWEEN.join(places), score, return_scores, trace)
 
     def _decode(self, logits: Any, sentences: Sequence[Any]) -> tuple[list[str], float]:
         """Returns the likeliest places, and the product of their probabilities."""
         places, _ = _labels(self._edges(sentences))
         digits = probabilities(np.asarray(logits)[:, -30:].reshape(-1, 3, 10))
-        names = list(places)
-        labels = np.array([places[name] for name in names])
+        names, labels = list(places), np.array([*places.values()])
         each = labels[:, None] // [100, 10, 1] % 10  # (N, 3)
         scores = digits[:, np.arange(3), each].prod(-1)  # (S, N)
         shares = scores / scores.sum(-1, keepdims=True)

@@ -18,7 +18,6 @@ from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.preset_folder import Preprocessor
 from keras_attention.presets.preprocessors.running import (
     flag,
-    flag_unsure,
     hops_of,
     packed,
     probabilities,
@@ -29,7 +28,7 @@ FIRST_WORD = 2  # after padding and the unknown word
 
 
 def read_json(path: pathlib.Path) -> Any:
-    """Reads what `write_json` wrote."""
+    """Reads a file of `write_json`."""
     return json.loads(path.read_text("utf-8"))
 
 
@@ -66,6 +65,9 @@ class StoryPreprocessor(Preprocessor):
         sentence_length: L, the length of the longest sentence in training.
         phrases: phrases of the vocabulary that count as one word, such as `("red",
             "square")`, see `datasets.babi.join_phrases`.
+        questions: the `datasets.babi.question_forms` of the questions in training. An
+            `UntrainedInputWarning` flags others. With none, it flags none.
+        min_score: the score below which an answer is flagged.
 
     Raises:
         ValueError: a size is below 1, or `vocabulary` is not of that class.
@@ -122,22 +124,20 @@ class StoryPreprocessor(Preprocessor):
     ) -> Any:
         """Returns the word that the network finds likeliest.
 
-        Its score is its probability. Of a `MemNN`, whose scores are trained by a
-        margin, it is their softmax, which is low also if the answer is right. The
-        attention has a column for each sentence, see `hops_of`.
+        Its score is its probability; of a `MemNN`, the softmax of what it trains by a
+        margin. The attention has a column for each sentence.
         """
         inputs = self.encode(sentences, question)
         outputs = run(model, inputs)
         logits = outputs["answer"] if isinstance(outputs, dict) else outputs
         shares = probabilities(logits[0, FIRST_WORD : len(self.vocabulary)])
         word = self.vocabulary.words[FIRST_WORD + int(shares.argmax())]
-        score = float(shares.max())
-        flag_unsure(word, score, self.min_score)
         hops = hops_of(model, inputs, outputs) if return_attention else None
         if isinstance(hops, np.ndarray):  # no sentence before the last M is read
             hops = hops[:, : len(sentences)]
             hops = np.pad(hops, [(0, 0), (len(sentences) - hops.shape[1], 0)])
-        return packed(word, score if return_scores else None, hops)
+        score = float(shares.max())
+        return packed(word, score, return_scores, hops, self.min_score)
 
     def _example(self, sentences: Sequence[str], question: str) -> babi.Example:
         if isinstance(sentences, str) or not len(sentences):

@@ -13,7 +13,6 @@ import numpy as np
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.presets.preprocessors import sentences
-from keras_attention.presets.preprocessors.running import packed, token_scores
 from keras_attention.presets.preprocessors.vocabularies import PairPreprocessor
 from keras_attention.text import Vocabulary
 
@@ -61,31 +60,7 @@ class TranslationPreprocessor(PairPreprocessor):
         ]
         return {"source": sentences.pad(rows)}
 
-    def translate(
-        self,
-        model: Any,
-        text: str | Sequence[str],
-        sampler: Any = "greedy",
-        max_length: int = 64,
-        seed: int | None = None,
-        return_scores: bool = False,
-    ) -> Any:
-        """Returns the translation of a text, or a list with that of each text.
-
-        A score is the geometric mean of the probabilities of the tokens.
-        """
-        target, inputs = self.target_vocabulary, self.encode(text)
-        tokens = model.generate(
-            inputs,
-            max_length=max_length,
-            sampler=sentences.written(sampler),
-            start_token_id=target.start_token_id,
-            stop_token_ids=target.end_token_id,
-            seed=seed,
-        )
-        translations = [sentences.text_of(target.decode(row).split()) for row in tokens]
-        if return_scores:
-            starts = [[target.start_token_id]] * len(tokens)
-            scores = token_scores(model, inputs, "target", starts, tokens)
-            translations = [*map(packed, translations, scores)]
-        return translations[0] if isinstance(text, str) else translations
+    def decode(self, tokens: Any) -> list[str]:
+        """Returns the sentences of tokens (B, T), each up to its end token."""
+        words = [self.target_vocabulary.decode(row).split() for row in tokens]
+        return [*map(sentences.text_of, words)]

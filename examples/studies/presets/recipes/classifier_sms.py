@@ -15,9 +15,8 @@ from keras_attention.datasets.sentences import Sentence, Vocabulary
 from keras_attention.models import TransformerClassifier
 from keras_attention.presets.preprocessors import ClassificationPreprocessor
 from keras_attention.text.encoding import decode_text
-from studies.presets.recipe import Recipe, least_score
+from studies.presets.recipe import Recipe
 from studies.presets.recipes import _classifiers as classifiers
-from studies.presets.recipes import _sentences as shared
 from studies.sentiment import command as sentiment
 
 FILE = "text/SMSSpamCollection.gz"
@@ -82,20 +81,6 @@ def train(seed: int) -> Any:
     return model
 
 
-def calibrate(model: Any, seed: int) -> None:
-    """Sets the least score of the messages that were held back from training."""
-    tools = model.preprocessor
-    tools.min_score = 0.0
-    held = [one.text for one in load("dev")]
-    scores = []
-    with shared.unknown_words():
-        readable = shared.readable(tools, held)
-        for start in range(0, len(readable), 100):
-            texts = [held[i] for i in readable[start : start + 100]]
-            scores += [score for _, score in model.classify(texts)]
-    tools.min_score = least_score(scores)
-
-
 def measure(model: TransformerClassifier, split: str = "test") -> dict[str, float]:
     """Returns the accuracy, and the F1 score of spam."""
     test = load(split)
@@ -120,5 +105,4 @@ RECIPE = Recipe(
     use='model.classify("You have won a free prize! Call now.")',
     train=train,
     measure=measure,
-    calibrate=calibrate,
 )
