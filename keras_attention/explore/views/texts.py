@@ -29,8 +29,14 @@ def shown(look: Callable[..., View], *inputs: Any) -> str:
             view = look(*inputs).element(heading=True)
         except ValueError as error:
             return message(str(error))
-    flags = [w for w in caught if issubclass(w.category, UntrainedInputWarning)]
-    return "".join(message(str(flag.message)) for flag in flags) + view
+    for warning in caught:
+        if issubclass(warning.category, UntrainedInputWarning):
+            view = message(str(warning.message)) + view
+        else:
+            warnings.showwarning(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+    return view
 
 
 def words_of(
