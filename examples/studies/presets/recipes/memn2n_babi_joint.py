@@ -16,7 +16,9 @@ from studies.babi.recipes import RECIPES
 from studies.babi.training import Trainer
 from studies.presets.recipe import Recipe, least_score
 
-PADDED_TO = 0  # sentences to which training pads a story with others'; 0 for none
+# Training pads stories about these names with sentences about others, up to so many.
+PADDED_ABOUT: Sequence[str] = ()
+PADDED_TO = 0
 HELD_BACK = 200  # questions of each task that calibrate the score
 
 
@@ -35,18 +37,25 @@ def train(seed: int) -> Any:
 def calibrate(model: Any, seed: int) -> None:
     """Sets the forms of the training questions, and the least score.
 
-    The held-back questions are the validation questions of the 10k tasks, which are not
-    among the 1k tasks' training questions.
+    The held-back questions are validation questions of the 10k tasks, of which about
+    half are in the training or the test set of the 1k tasks and left out.
     """
     tools = model.preprocessor
     asked, held = [], []
     for task in babi.TASKS:
-        asked += babi.join_phrases(babi.load(task, "train", "1k"), tools.phrases)
-        more = babi.load(task, "valid", "10k")[:HELD_BACK]
-        held += babi.join_phrases(more, tools.phrases)
+        train = babi.load(task, "train", "1k")
+        seen = {(e.story, e.question) for e in train + babi.load(task, "test", "1k")}
+        new = [
+            example
+            for example in babi.load(task, "valid", "10k")
+            if (example.story, example.question) not in seen
+        ]
+        asked += babi.join_phrases(train, tools.phrases)
+        held += babi.join_phrases(new[:HELD_BACK], tools.phrases)
     tools.questions = tuple(babi.question_forms(asked))
     for form in tools.questions:
-        if form["in_story"]:
+        asked_about = {w for i in form["in_story"] for w in form["words"][i]}
+        if asked_about & {*PADDED_ABOUT}:
             form["sentences"] = max(form["sentences"], PADDED_TO)
     held = [dataclasses.replace(example, answer=None) for example in held]
     tools.min_score = least_score(scores(model, held))
