@@ -70,9 +70,9 @@ def differences(example: Example, forms: Iterable[dict[str, Any]]) -> list[str]:
         [asked[i] for i in form["in_story"] if asked[i] not in told] for form in alike
     ]
     found = []
-    if all(lacking):
-        words = " and ".join(min(lacking, key=len)).replace("_", " ")
-        found.append(f"The story does not mention {words}.")
+    if words := min(lacking, key=len):
+        named = " and ".join(words).replace("_", " ")
+        found.append(f"The story does not mention {named}.")
     count, longest = len(example.story), max(form["sentences"] for form in alike)
     if count > longest:
         found.append(

@@ -19,6 +19,8 @@ from typing import Any
 class AnswersQuestions:
     """Mixin of models that answer questions."""
 
+    preprocessor: Any
+
     def answer(
         self,
         sentences: Sequence[str],
@@ -117,6 +119,8 @@ class Completes:
 
 class FillsBlanks:
     """Mixin of models that fill a blank in a text."""
+
+    preprocessor: Any
 
     def fill(self, text: str | Sequence[str], count: int = 5) -> list[Any]:
         """Finds the likeliest words for a blank.
