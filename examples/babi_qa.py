@@ -9,7 +9,8 @@
     python examples/babi_qa.py --model babi_qa --ask  # with the network saved before
 
 A story file has one sentence per line. A line that ends in "?" is a question about the
-lines above it. An empty line begins a new story.
+lines above it. An empty line begins a new story. A file may also have the format of
+bAbI: each line has its number, and a question has a tab and its answer behind it.
 
 The model is MemN2N: Sukhbaatar et al., "End-to-end memory networks" (2015),
 https://arxiv.org/abs/1503.08895. See keras_attention/models/memory_networks/memn2n.py
@@ -21,6 +22,7 @@ import argparse
 import dataclasses
 import importlib.util
 import os
+import re
 import sys
 import time
 import warnings
@@ -88,7 +90,7 @@ from keras_attention.datasets import DataNotFoundError, babi
 
 
 def main():
-    story = read_lines(arguments.story) if arguments.story else None
+    story = read_story(arguments.story) if arguments.story else None
     check_writable(arguments.out)
     if arguments.model:
         model, vocabulary = load(arguments.model)
@@ -263,6 +265,20 @@ def answer_lines(model, vocabulary, lines):
         sys.exit('No question was answered: a question is a line that ends in "?".')
     if not asked:
         print("note: nothing is asked after the last sentences.")
+
+
+def read_story(path):
+    """Returns the lines of a story file, of which at least one is a question."""
+    lines = read_lines(path)
+    numbered = [re.fullmatch(r"(\d+)\s+([^\t]*)(\t.*)?", x) for x in lines if x.strip()]
+    if all(numbered):  # the format of bAbI, in which number 1 begins a new story
+        lines = []
+        for number, text, answer in (match.groups() for match in numbered):
+            text = text.rstrip().rstrip("?") + "?" if answer else text
+            lines += ["", text] if int(number) == 1 else [text]
+    if not any(line.rstrip().endswith("?") for line in lines):
+        sys.exit(f'no question in {path}: a question is a line that ends in "?".')
+    return lines
 
 
 def read_lines(path):

@@ -21,6 +21,8 @@ dates.decode(labels[0])                  # train[0].target
 
 import datetime
 import functools
+import itertools
+import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -256,6 +258,29 @@ def decode(indices: Iterable[int]) -> str:
         ```
     """
     return SOURCE_VOCABULARY.decode(indices)
+
+
+def mistakes(text: str, answer: str) -> list[str]:
+    """Returns why an answer cannot be the ISO 8601 date of a text, if so.
+
+    The day, the month and the year must be at different places of the text. The order
+    of two numbers is not checked.
+    """
+    try:
+        date = datetime.date.fromisoformat(answer)
+    except ValueError:
+        return [f"There is no such date as {answer!r}, which was written for {text!r}."]
+    parts = re.findall(
+        r"\d+|[a-z]+", re.sub(r"\b(\d{4})(\d\d)(\d\d)\b", r"\1 \2 \3", text.lower())
+    )
+    month = _MONTHS.split()[date.month - 1].lower()
+    days, months = ((f"{n}", f"{n:02}") for n in (date.day, date.month))
+    years = f"{date.year}", f"{date.year % 100:02}"
+    for day, named, year in itertools.permutations(parts, 3):
+        is_month = named in months or (len(named) > 2 and month.startswith(named))
+        if day in days and is_month and year in years:
+            return []
+    return [f"The day, the month or the year of {answer!r} is not in {text!r}."]
 
 
 def _ending(day: int) -> str:

@@ -7,7 +7,7 @@ centre word (one positive and K negative samples) or per row, V vocabulary, D wi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 import keras
@@ -18,6 +18,7 @@ from keras_attention.layers.attention.attention import Attention
 from keras_attention.layers.base.arguments import fraction, number, positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.strings import for_each
 from keras_attention.ops import similarity
 
 __all__ = ["AttentiveFactorization", "MatrixFactorization", "SkipGram"]
@@ -558,22 +559,27 @@ class SkipGram(ConfiguredModel):
         """Returns the vectors v of all words, (V, D) float32."""
         return _vectors(self, "center_embedding")
 
-    def nearest(self, word: str, count: int = 10) -> list[tuple[str, float]]:
+    def nearest(self, word: str | Sequence[str], count: int = 10) -> list[Any]:
         """Finds the words with the most similar vectors.
 
         Args:
-            word: one of the model's words.
+            word: one of the model's words, or a list of them.
             count: the maximum number of words to return.
 
         Returns:
-            Words with their cosines, the nearest first, without the word itself.
+            Words with their cosines, the nearest first, without the word itself; a list
+            of such lists for a list.
 
         Raises:
             ValueError: if the word has no vector, the model was made without `words`,
                 or the count is below 1.
         """
-        (index,) = self._find(word)
-        return self._around(self.vectors()[index], count, [index])
+
+        def near(word: str) -> list[tuple[str, float]]:
+            (index,) = self._find(word)
+            return self._around(self.vectors()[index], count, [index])
+
+        return for_each("word", word, near, self._find)
 
     def analogy(
         self, a: str, b: str, c: str, count: int = 1

@@ -183,3 +183,29 @@ def test_vectorize_refuses():
         dates.vectorize([("", "1998-10-27")])
     with pytest.raises(ValueError, match=r"at least 40, which pairs\[1\] needs"):
         dates.vectorize([("1998", "1998-10-27"), (40 * "1", "1998-10-27")])
+
+
+def test_no_date_of_the_data_is_a_mistake():
+    for pair in dates.generate(500, seed=5, formats=dates.FORMATS):
+        assert dates.mistakes(pair.source, pair.target) == [], pair
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "said"),
+    [
+        ("tomorrow", "20016-03-03", "no such date as '20016-03-03'"),
+        ("tomorrow", "2016-03-03", "is not in 'tomorrow'"),
+        ("29 Feb 2023", "2023-02-29", "no such date as '2023-02-29'"),
+        ("29 Feb 2023", "2023-02-28", "'2023-02-28' is not in '29 Feb 2023'"),
+        ("4 May 1879", "1979-05-04", "is not in"),
+        ("May 2023", "2023-05-20", "is not in"),
+        ("20 2023", "2023-05-20", "is not in"),
+        ("5 May", "2005-05-05", "is not in"),  # the day cannot be the year, too
+        ("19790532", "1979-05-03", "is not in"),
+        ("4 Juni 1979", "1979-06-04", "is not in"),
+    ],
+)
+def test_mistakes_are_told(text, answer, said):
+    (message,) = dates.mistakes(text, answer)
+    assert said in message
+    assert "`" not in message

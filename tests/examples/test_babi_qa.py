@@ -25,6 +25,19 @@ def test_from_training_to_a_story_of_ones_own(epochs, learns, tmp_path, monkeypa
         assert (tmp_path / "babi_qa" / name).stat().st_size > 100
 
 
+def test_a_story_in_the_format_of_babi(tmp_path, monkeypatch):
+    (tmp_path / "story.txt").write_text(
+        "1 Mary went to the kitchen.\n2 Where is Mary? \tkitchen\t1\n"
+        "1 John went to the garden.\n2 Where is John?\tgarden\t1\n"
+    )
+    options = ("--data", "simulated", "--epochs", "1", "--story", "story.txt")
+    done = run_example("babi_qa.py", *options, folder=tmp_path, patch=monkeypatch)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("question: where is") == 3  # of the test set, and both
+    assert "never seen in training" not in done.stdout
+    assert not (tmp_path / "babi_qa" / "own_3.png").exists()
+
+
 def test_what_goes_wrong_is_said_before_training(tmp_path, monkeypatch, capsys):
     def refusal(*arguments):
         return refusal_of_example("babi_qa.py", *arguments, patch=monkeypatch)
@@ -41,6 +54,11 @@ def test_what_goes_wrong_is_said_before_training(tmp_path, monkeypatch, capsys):
     status, said = refusal("--story", "missing.txt")
     assert status == 1
     assert "cannot read the story missing.txt: No such file" in said
+    for text in ("Mary went to the kitchen.", "1 Mary ran.\n2 Mary sat."):
+        (tmp_path / "mute.txt").write_text(text)
+        status, said = refusal("--story", "mute.txt")
+        assert status == 1
+        assert said.startswith("no question in mute.txt")
     assert "questions to train on" not in capsys.readouterr().out
     assert not (tmp_path / "babi_qa").exists()
     status, said = refusal("--model", ".")

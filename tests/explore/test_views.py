@@ -1,6 +1,7 @@
 """The views of the live page, without Gradio."""
 
 import itertools
+import warnings
 
 import keras
 import numpy as np
@@ -9,6 +10,7 @@ from small_networks import MADE, small_networks, two_layers
 
 import keras_attention
 from keras_attention import layers, presets
+from keras_attention.datasets import babi
 from keras_attention.explore import examples, glyphs
 from keras_attention.explore.views import (
     hopfield,
@@ -21,6 +23,7 @@ from keras_attention.explore.views import (
     texts,
     translation,
 )
+from keras_attention.presets import UntrainedInputWarning
 
 STORY = (
     "John got the apple there.\nJohn went to the hallway.\n\nMary went to the kitchen."
@@ -114,6 +117,8 @@ def test_half_a_digit_is_completed():
     assert max(mixed) < 0.2  # a small β mixes all digits
 
 
+# The untrained network is wrong.
+@pytest.mark.filterwarnings("ignore:The answer is wrong")
 def test_a_route_is_followed_step_by_step(loaded):
     view = memory.look(*examples.ROUTES[0])
     steps = view.data["steps"]
@@ -126,10 +131,33 @@ def test_a_route_is_followed_step_by_step(loaded):
     inputs = model.preprocessor.encode(edges, examples.ROUTES[0][1])
     usage = model.trace(inputs).usage[0, : len(steps), view.data["slots"]]
     np.testing.assert_allclose(np.array(view.data["usage"]), usage.T, atol=1e-3)
-    right = [("A", "1", "B"), ("B", "1", "C")], ("A", "1", "1")
-    assert memory._verdict(*right, ["B", "C"]) == "This is right."
-    assert memory._verdict(*right, ["B", "A"]) == "This is wrong: 1 leads to C."
-    assert "does not leave A" in memory._verdict(right[0], ("A", "2"), ["B"])
+    assert view.caption.endswith(answer.split(" | ")[-1] + ".")
+
+
+def test_what_a_network_did_not_learn_stands_above_the_view(loaded, monkeypatch):
+    text = "1 John ran\n2 Where is John?\tx\n1 Daniel ran\n2 Where is Daniel?\tx\n"
+    forms = babi.question_forms(babi.parse(text))
+    tools = loaded["memn2n_babi_joint"].preprocessor
+    monkeypatch.setattr(tools, "questions", forms)
+    said = "The story does not mention daniel."
+    shown = texts.shown(story.look, STORY, "Where is Daniel?")
+    assert said in shown
+    assert "Which sentences does each hop read?" in shown
+    assert said not in texts.shown(story.look, STORY, "Where is John?")
+    with pytest.warns(UntrainedInputWarning, match=said):
+        tools.encode(["John got the apple."], "Where is Daniel?")
+    monkeypatch.setattr(loaded["seq2seq_dates"].preprocessor, "writes", "date")
+    shown = texts.shown(translation.look, DATES, "May")
+    assert "There is no such date as" in shown
+    shown = texts.shown(memory.look, "A | 1 | B\nB | 3 | A", "A | 3")
+    assert "3 does not leave A, so there is no right answer." in shown
+    with pytest.warns(UserWarning, match="another"):  # of another kind
+        texts.shown(_warns)
+
+
+def _warns():
+    warnings.warn("another", stacklevel=1)
+    return hopfield.look(glyphs.half(3, "nothing"), 8)
 
 
 def test_words_keep_their_likeness_in_fewer_numbers(loaded):

@@ -74,7 +74,7 @@ def test_a_filled_blank():
     refused(lambda: model.fill("___ is ___."), "must have one blank, ___")
     refused(lambda: model.fill("___"), "must be a text with at least one word")
     refused(lambda: model.fill("___ qwerty"), "must have a word that")
-    refused(lambda: model.fill(["___ is"]), "`text` must be a string", "['___ is']")
+    refused(lambda: model.fill(["___ is", 7]), "`text` must be a string", "text=7")
     refused(lambda: model.fill(LONG + "___"), "at most 16 words")
     refused(lambda: model.fill("Tom ___ me.", count=0), "`count` must be")
 

@@ -3,6 +3,7 @@
 python examples/studies/presets measure        all figures again
 python examples/studies/presets train NAME     the network again
 python examples/studies/presets card NAME      the card of a shipped network again
+python examples/studies/presets calibrate NAME what its preprocessor flags
 python examples/studies/presets page FILE      the cards, as a page
 """
 
@@ -19,7 +20,7 @@ from studies.presets import recipe, report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the four commands."""
+    """Adds the commands."""
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("measure").add_argument("names", nargs="*")
     commands.add_parser("card").add_argument("names", nargs="+")
@@ -27,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     training.add_argument("name")
     training.add_argument("--seed", type=int, help="default: that of the card")
     training.add_argument("--out", type=pathlib.Path, help="default: presets/NAME")
+    commands.add_parser("calibrate").add_argument("names", nargs="+")
     writing = commands.add_parser(
         "page", help="replaces the table of presets and what follows"
     )
@@ -42,6 +44,10 @@ def main(args: argparse.Namespace) -> int:
         elif args.command == "card":
             for name in args.names:
                 print(f"{name}: {_text(recipe.write_card(name)['figures'])}")
+        elif args.command == "calibrate":
+            for name in args.names:
+                least = recipe.calibrate(name).get("min_score")
+                print(f"{name}: least score {least}", flush=True)
         elif args.command == "page":
             page = report.page([cards.card(name) for name in cards.names()])
             text = args.file.read_text("utf-8")

@@ -5,13 +5,17 @@ from __future__ import annotations
 import importlib
 import json
 import pathlib
+import shutil
 import tempfile
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from keras_attention.models.base import preset_folder as folder
-from keras_attention.presets import cards
+from keras_attention.presets import UntrainedInputWarning, cards
 from studies.clocks import own_backend
 from studies.presets import recipes
 
@@ -36,6 +40,10 @@ class Recipe:
         measure: `measure(model)` returns figures by name, of test data that training
             did not see.
         seed: the seed of the shipped network.
+        calibrate: `calibrate(model, seed)` sets what the preprocessor needs to flag
+            inputs that differ from those of training: the forms of questions, and the
+            score that 99 % of the answers to held-back inputs reach. None for a network
+            that needs neither.
     """
 
     what: str
@@ -47,6 +55,7 @@ class Recipe:
     train: Callable[[int], Any]
     measure: Callable[[Any], dict[str, float]]
     seed: int = 0
+    calibrate: Callable[[Any, int], None] | None = None
 
 
 def names() -> list[str]:
@@ -82,11 +91,13 @@ def train(name: str, seed: int | None = None, out: pathlib.Path | None = None) -
     seed = found.seed if seed is None else seed
     out = pathlib.Path("presets") / name if out is None else out
     model = found.train(seed)
+    if found.calibrate:
+        found.calibrate(model, seed)
     with tempfile.TemporaryDirectory() as beside:
         # The figures are those of the weights as they are stored.
         folder.write(model, beside, "float16")
         size = _kilobytes(pathlib.Path(beside)) + 1  # for the card
-        figures = found.measure(folder.read(pathlib.Path(beside), type(model)))
+        figures = _measured(found, folder.read(pathlib.Path(beside), type(model)))
     made = {
         "name": name,
         "class": type(model).__name__,
@@ -102,13 +113,52 @@ def train(name: str, seed: int | None = None, out: pathlib.Path | None = None) -
     return made
 
 
+def calibrate(name: str) -> dict[str, Any]:
+    """Calibrates a shipped network again, and writes its preprocessor.
+
+    Returns:
+        The new config of the preprocessor.
+
+    Raises:
+        ValueError: the recipe has nothing to calibrate.
+    """
+    found, path = recipe(name), cards.NETWORKS / name
+    if found.calibrate is None:
+        raise ValueError(
+            f"`name` must be a recipe with `calibrate`. Received: {name!r}"
+        )
+    model = cards.load(name)
+    found.calibrate(model, cards.card(name)["seed"])
+    with tempfile.TemporaryDirectory() as beside:
+        # The weights stay as they are.
+        folder.write(model, beside, "float16")
+        shutil.copy(pathlib.Path(beside, folder.PREPROCESSOR), path)
+        assets = pathlib.Path(beside, folder.ASSETS)
+        shutil.copytree(assets, path / folder.ASSETS, dirs_exist_ok=True)
+    card = {**cards.card(name), "kilobytes": _kilobytes(path)}
+    text = json.dumps(card, indent=1, ensure_ascii=False)
+    (path / folder.CARD).write_text(text + "\n", "utf-8")
+    return model.preprocessor.get_config()
+
+
+def least_score(scores: Any) -> float:
+    """Returns the score that 99 % of the answers to held-back inputs reach."""
+    return round(float(np.quantile(scores, 0.01)), 3)
+
+
 def measure(name: str) -> tuple[dict[str, float], dict[str, float]]:
     """Measures a shipped network again.
 
     Returns:
         The figures of its card, and those measured now.
     """
-    return cards.card(name)["figures"], recipe(name).measure(cards.load(name))
+    return cards.card(name)["figures"], _measured(recipe(name), cards.load(name))
+
+
+def _measured(found: Recipe, model: Any) -> dict[str, float]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UntrainedInputWarning)
+        return found.measure(model)
 
 
 def write_card(name: str) -> dict[str, Any]:
@@ -121,7 +171,7 @@ def write_card(name: str) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for entry in ("name", "class", *TEXTS, *old):
         made[entry] = getattr(texts, entry) if entry in TEXTS else old[entry]
-    made["figures"] = texts.measure(cards.load(name))
+    made["figures"] = _measured(texts, cards.load(name))
     text = json.dumps(made, indent=1, ensure_ascii=False)
     (cards.NETWORKS / name / folder.CARD).write_text(f"{text}\n", "utf-8", newline="\n")
     return made

@@ -25,6 +25,7 @@ from keras_attention.datasets.babi.new_words import (
     with_new_words,
 )
 from keras_attention.datasets.babi.phrases import find_phrases, join_phrases
+from keras_attention.datasets.babi.questions import differences, question_forms
 from keras_attention.datasets.babi.renaming import Renamer, interchangeable
 from keras_attention.datasets.babi.simulator import simulate
 from keras_attention.datasets.babi.vectors import Vectors, Vocabulary, vectorize
@@ -38,6 +39,7 @@ __all__ = [
     "Vectors",
     "Vocabulary",
     "WordDropout",
+    "differences",
     "find_exchanges",
     "find_phrases",
     "interchangeable",
@@ -47,6 +49,7 @@ __all__ = [
     "new_words_of",
     "number_new_words",
     "parse",
+    "question_forms",
     "renamed",
     "simulate",
     "tokenize",

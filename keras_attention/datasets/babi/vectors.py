@@ -1,7 +1,6 @@
 """Turns words into arrays: a vocabulary and the inputs of a memory network."""
 
 import os
-import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +10,7 @@ import numpy as np
 from keras_attention.datasets.babi.archive import Example
 from keras_attention.datasets.sizes import check_size
 from keras_attention.text.encoding import decode_text
+from keras_attention.text.user_warnings import warn_user
 
 PADDING = ""
 UNKNOWN = "<unk>"
@@ -229,11 +229,9 @@ def vectorize(
             if fact >= cut:
                 supporting[i, fact - cut] = True
     if truncated:
-        warnings.warn(
+        warn_user(
             f"{truncated} of {len(examples)} stories have more than "
-            f"memory_size={memory_size} sentences; their oldest were left out.",
-            UserWarning,
-            stacklevel=2,
+            f"memory_size={memory_size} sentences; their oldest were left out."
         )
     table = sentences.table()  # (S, L)
     inputs = {"story": table[story], "question": table[question]}

@@ -1,6 +1,5 @@
 """Turns questions and facts into the inputs of a key-value memory network."""
 
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from keras_attention.datasets.sizes import check_size
 from keras_attention.datasets.triples.knowledge import KnowledgeBase
 from keras_attention.datasets.triples.questions import Question
 from keras_attention.text import EntityLinker, Link, UnknownEntityError
+from keras_attention.text.user_warnings import warn_user
 
 
 class Vectors(NamedTuple):
@@ -142,12 +142,10 @@ def vectorize(
             answers[i, number[value]] = 1
     total = answers.sum(1, keepdims=True)
     if truncated:
-        warnings.warn(
+        warn_user(
             f"The memories of {truncated} of {len(questions)} questions would have "
             f"more than memory_size={memory_size} facts; those of the entities with "
-            "the most facts were left out.",
-            UserWarning,
-            stacklevel=2,
+            "the most facts were left out."
         )
     return Vectors(
         {"question": _words(links, vocabulary), "keys": keys, "values": values},

@@ -16,6 +16,7 @@ from keras_attention.explore.views.networks import network
 from keras_attention.layers import record_attention
 from keras_attention.presets.preprocessors import sentences
 from keras_attention.presets.preprocessors.blanks import BLANK
+from keras_attention.presets.preprocessors.running import probabilities
 from keras_attention.text.vocabulary import END, PADDING, START, UNKNOWN
 from keras_attention.visualization import View, heads_view
 
@@ -65,8 +66,7 @@ def _tokens(tools: Any, ids: np.ndarray, text: str) -> list[str]:
 def _guesses(logits: np.ndarray, tools: Any) -> str:
     names = [*tools.vocabulary.tokens, ""][: len(logits)]
     names[END] = "(end)"
-    shares = np.exp(logits.astype("float64") - logits.max())
-    shares /= shares.sum()
+    shares = probabilities(logits)
     shares[[PADDING, UNKNOWN, START, *range(len(tools.vocabulary), len(shares))]] = 0
     best = np.argsort(-shares)[:GUESSES]
     return ", ".join(f"“{names[n]}” {100 * shares[n]:.0f} %" for n in best)

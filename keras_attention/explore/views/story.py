@@ -12,6 +12,8 @@ from keras_attention.explore import examples
 from keras_attention.explore.views import texts
 from keras_attention.explore.views.networks import network
 from keras_attention.layers import record_attention
+from keras_attention.presets.preprocessors.running import probabilities
+from keras_attention.presets.preprocessors.stories import FIRST_WORD
 from keras_attention.visualization import View, hops_view
 
 TITLE = "Which sentences does each hop read?"
@@ -56,9 +58,6 @@ def _check_known(tools: Any, words: list[str]) -> None:
 
 
 def _answers(logits: np.ndarray, vocabulary: Any) -> list[tuple[str, float]]:
-    logits = logits[: len(vocabulary)].astype("float64")
-    logits[:2] = -np.inf  # padding and the unknown word are no answers
-    shares = np.exp(logits - logits.max())
-    shares /= shares.sum()
+    shares = probabilities(logits[FIRST_WORD : len(vocabulary)])
     best = np.argsort(-shares)[:ANSWERS]
-    return [(vocabulary.words[n], float(shares[n])) for n in best]
+    return [(vocabulary.words[FIRST_WORD + n], float(shares[n])) for n in best]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from keras_attention.explore.messages import message
 from keras_attention.presets.preprocessors import sentences
+from keras_attention.text.user_warnings import UntrainedInputWarning
 from keras_attention.text.vocabulary import Vocabulary
 from keras_attention.visualization import View
 
@@ -18,11 +20,23 @@ class InputError(ValueError):
 
 
 def shown(look: Callable[..., View], *inputs: Any) -> str:
-    """Returns the HTML of a view, or of the message if the input is bad."""
-    try:
-        return look(*inputs).element(heading=True)
-    except ValueError as error:
-        return message(str(error))
+    """Returns the HTML of a view below its flags, or of the message for bad input."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UntrainedInputWarning)
+        # The view itself shows unknown words.
+        warnings.simplefilter("ignore", sentences.UnknownWordsWarning)
+        try:
+            view = look(*inputs).element(heading=True)
+        except ValueError as error:
+            return message(str(error))
+    for warning in caught:
+        if issubclass(warning.category, UntrainedInputWarning):
+            view = message(str(warning.message)) + view
+        else:
+            warnings.showwarning(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+    return view
 
 
 def words_of(

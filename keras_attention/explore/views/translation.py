@@ -53,13 +53,15 @@ def look(task: str, text: str, model: Any = None) -> View:
     size = int((source[0] != PADDING).sum())
     crossed = [w[0] for name, w in maps.items() if "self_attention" not in name]
     written = [vocabulary.tokens[n] for n in ids]
+    (answer,) = tools.decode([ids])
+    tools.check_answer(text, answer)
     return alignment_view(
         {f"layer {n}": w[..., :size] for n, w in enumerate(crossed, 1)},
         [_shown(token) for token in written],
         _source(tools, text, source[0, :size]),
         chosen.target,
         chosen.source,
-        _text(vocabulary, written),
+        answer,
         text.strip(),
         title=_TITLE,
         caption=(
@@ -87,13 +89,6 @@ def _source(tools: Any, text: str, ids: np.ndarray) -> list[str]:
         return [_shown(character) for character in text.strip()]
     words = sentences.words_of(text, tools.source_vocabulary)
     return [f"{w} (unknown)" if n == UNKNOWN else w for w, n in zip(words, ids)]
-
-
-def _text(vocabulary: Any, tokens: list[str]) -> str:
-    tokens = [token for token in tokens if token != SPECIAL_TOKENS[END]]
-    if vocabulary.level == "character":
-        return "".join(tokens)
-    return sentences.text_of(tokens)
 
 
 def _shown(token: str) -> str:

@@ -197,7 +197,8 @@ class GeneratesTargets(Generates):
 
         Args:
             inputs: a dict with the input that is not the target, "source" (B, S),
-                "image" or "features"; or only its array. Sources are integers.
+                "image" or "features"; or only its array. Sources are integers, 0 for
+                padding at the end; they may be lists of unequal length.
             max_length: the maximum number of tokens to generate.
             sampler: "greedy", "beam", "random", "top_k", "top_p", or a sampler of
                 `keras_attention.samplers` or of KerasHub. With a `Transformer`, a beam
@@ -303,7 +304,7 @@ class GeneratesTargets(Generates):
     def _source(self, source: Any, max_length: int) -> np.ndarray:
         """Returns the input of `generate`, checked and padded to a bucket."""
         size: Any = self.source_vocabulary_size
-        source = as_tokens(self._input, source, size)
+        source = as_tokens(self._input, _rows(source, 0), size)
         length, positions = source.shape[1], self._positions
         if positions is not None and max(length, max_length) > positions:
             raise ValueError(

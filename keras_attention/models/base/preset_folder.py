@@ -93,7 +93,9 @@ class Preprocessor:
         Raises:
             ValueError: a file is damaged. The message names it.
         """
-        assets = {k: load(folder / file) for k, (file, load, _) in cls._assets.items()}
+        files = {k: (folder / file, load) for k, (file, load, _) in cls._assets.items()}
+        # An older folder may lack the file of an argument with a default.
+        assets = {k: load(path) for k, (path, load) in files.items() if path.exists()}
         return cls(**assets, **config)
 
 

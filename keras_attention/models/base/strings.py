@@ -3,32 +3,54 @@
 Each calls a method of the model's `preprocessor` with the same name; models know no
 vocabulary. `from_preset` loads a model with its preprocessor, and
 `keras_attention.presets` has the classes to make one for your own model.
+
+Each method takes one text or a list of them, which it answers by a list. An
+`UntrainedInputWarning` names how an input differs from those of training.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 
 class AnswersQuestions:
     """Mixin of models that answer questions."""
 
-    def answer(self, sentences: Sequence[str], question: str) -> str:
-        """Answers a question about sentences.
+    preprocessor: Any
+
+    def answer(
+        self,
+        sentences: Sequence[str],
+        question: Any,
+        return_scores: bool = False,
+        return_attention: bool = False,
+    ) -> Any:
+        """Answers a question about sentences, or each of several questions.
 
         Args:
             sentences: the story, or the facts, in reading order.
-            question: the question.
+            question: the question, or a list of questions.
+            return_scores: whether to return the probability of the answer.
+            return_attention: whether to return the weights (K, N) of K hops over the N
+                sentences, for `keras_attention.visualization.plot_hops`; of a
+                `DNCNetwork`, its `trace`, for `plot_memory`.
 
         Returns:
-            The answer.
+            The answer, or a tuple of it and of the score, the weights or both. For a
+            list of questions, a list of them.
 
         Raises:
             ValueError: the model has no preprocessor with `answer`, there are no
                 sentences, a text is empty or too long, or a word is unknown.
         """
-        return method_of(self, "answer")(self, sentences, question)
+        options = {"return_scores": return_scores, "return_attention": return_attention}
+        call = method_of(self, "answer", **options)
+        encode = getattr(self.preprocessor, "encode", None)
+        check = encode and partial(encode, sentences)
+        return for_each("question", question, partial(call, self, sentences), check)
 
 
 class Translates:
@@ -40,17 +62,17 @@ class Translates:
         sampler: Any = "greedy",
         max_length: int = 64,
         seed: int | None = None,
-    ) -> str | list[str]:
+        return_scores: bool = False,
+    ) -> Any:
         """Translates a text, or each of several texts.
-
-        A `UserWarning` names words that the vocabulary lacks; the network reads them as
-        the unknown word.
 
         Args:
             text: a string, or a list of strings.
             sampler: see `generate`.
             max_length: the maximum number of tokens of a translation.
             seed: the seed of a random sampler.
+            return_scores: whether a translation comes with the geometric mean of the
+                probabilities of its tokens.
 
         Returns:
             The translation, or a list with that of each text.
@@ -59,7 +81,7 @@ class Translates:
             ValueError: the model has no preprocessor with `translate`, or a text is
                 empty or too long. `generate` may also raise errors.
         """
-        call = method_of(self, "translate")
+        call = method_of(self, "translate", return_scores=return_scores)
         return call(self, text, sampler=sampler, max_length=max_length, seed=seed)
 
 
@@ -72,17 +94,17 @@ class Completes:
         sampler: Any = "greedy",
         max_length: int = 32,
         seed: int | None = None,
-    ) -> str | list[str]:
+        return_scores: bool = False,
+    ) -> Any:
         """Continues a text, or each of several texts.
-
-        A `UserWarning` names words that the vocabulary lacks; the network reads them as
-        the unknown word.
 
         Args:
             text: a string, or a list of strings.
             sampler: see `generate`.
             max_length: the maximum number of tokens to add.
             seed: the seed of a random sampler.
+            return_scores: whether a text comes with the geometric mean of the
+                probabilities of the added tokens.
 
         Returns:
             The text with its continuation, or a list of them.
@@ -91,31 +113,32 @@ class Completes:
             ValueError: the model has no preprocessor with `complete`, or a text is
                 empty or too long. `generate` may also raise errors.
         """
-        call = method_of(self, "complete")
+        call = method_of(self, "complete", return_scores=return_scores)
         return call(self, text, sampler=sampler, max_length=max_length, seed=seed)
 
 
 class FillsBlanks:
     """Mixin of models that fill a blank in a text."""
 
-    def fill(self, text: str, count: int = 5) -> list[tuple[str, float]]:
+    preprocessor: Any
+
+    def fill(self, text: str | Sequence[str], count: int = 5) -> list[Any]:
         """Finds the likeliest words for a blank.
 
-        A `UserWarning` names words that the vocabulary lacks; the network reads them as
-        the unknown word.
-
         Args:
-            text: a text in which `___` stands for one missing word.
+            text: a text in which `___` stands for one missing word, or a list of them.
             count: the maximum number of words.
 
         Returns:
-            Words with their probabilities, the likeliest first.
+            Words with their probabilities, the likeliest first, or a list of such
+            lists.
 
         Raises:
             ValueError: the model has no preprocessor with `fill`, the text has not
                 exactly one blank or is too long, or the count is below 1.
         """
-        return method_of(self, "fill")(self, text, count=count)
+        call = partial(method_of(self, "fill"), self, count=count)
+        return for_each("text", text, call, getattr(self.preprocessor, "encode", None))
 
 
 class Classifies:
@@ -123,9 +146,6 @@ class Classifies:
 
     def classify(self, texts: str | Sequence[str]) -> Any:
         """Finds the class of a text, or of each of several texts.
-
-        A `UserWarning` names words that the vocabulary lacks; the network reads them as
-        the unknown word.
 
         Args:
             texts: a string, or a list of strings.
@@ -144,12 +164,14 @@ class Classifies:
 class Captions:
     """Mixin of models that describe images."""
 
-    def caption(self, images: Any) -> str | list[str]:
+    def caption(self, images: Any, return_scores: bool = False) -> Any:
         """Describes an image, or each of several images.
 
         Args:
             images: an array (H, W) or (H, W, C), or (B, H, W) or (B, H, W, C), of the
                 size and the scale that the preprocessor names.
+            return_scores: whether a caption comes with the geometric mean of the
+                probabilities of its words.
 
         Returns:
             The caption, or a list of B captions.
@@ -158,11 +180,14 @@ class Captions:
             ValueError: the model has no preprocessor with `caption`, or the images do
                 not have the right shape or scale.
         """
-        return method_of(self, "caption")(self, images)
+        return method_of(self, "caption", return_scores=return_scores)(self, images)
 
 
-def method_of(model: Any, name: str) -> Callable:
-    """Returns the method `name` of the model's preprocessor, or raises a ValueError."""
+def method_of(model: Any, name: str, **options: bool) -> Callable:
+    """Returns the method `name` of the model's preprocessor, or raises a ValueError.
+
+    Options that are False are left out: a user's preprocessor may lack them.
+    """
     preprocessor = model.preprocessor
     method = getattr(preprocessor, name, None)
     if method is None:
@@ -173,4 +198,17 @@ def method_of(model: Any, name: str) -> Callable:
             f"`{kind}.from_preset` loads a model with one; keras_attention.presets has "
             f"the classes to make your own. Received: preprocessor={received}"
         )
-    return method
+    return partial(method, **{name: True for name in options if options[name]})
+
+
+def for_each(name: str, values: Any, call: Callable, check: Any = None) -> Any:
+    """Calls for a value, or for each of a list, if `check` raises no error for any."""
+    if not isinstance(values, list):
+        return call(values)
+    if not values:
+        raise ValueError(f"`{name}` must not be an empty list. Received: {name}=[]")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for value in values if check else ():
+            check(value)
+    return [call(value) for value in values]

@@ -12,7 +12,7 @@ import numpy as np
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.presets.preprocessors import sentences
-from keras_attention.presets.preprocessors.running import run
+from keras_attention.presets.preprocessors.running import probabilities, run
 from keras_attention.presets.preprocessors.vocabularies import WordPreprocessor
 from keras_attention.text.vocabulary import END, START
 
@@ -71,10 +71,7 @@ class BlankPreprocessor(WordPreprocessor):
     def fill(self, model: Any, text: str, count: int = 5) -> list[tuple[str, float]]:
         """Returns the likeliest words for the blank, with their probabilities."""
         positive("count", count)
-        logits = run(model, self.encode(text))
-        logits = logits[0, 0].astype("float64")  # (V + 1,)
-        chances = np.exp(logits - logits.max())
-        chances /= chances.sum()
+        chances = probabilities(run(model, self.encode(text))[0, 0])  # (V + 1,)
         chances[[*sentences.NOT_WRITTEN, END, self.mask_token_id]] = -1
         best = np.argsort(-chances, kind="stable")[: min(count, len(chances) - 5)]
         return [(self.vocabulary.tokens[n], float(chances[n])) for n in best]

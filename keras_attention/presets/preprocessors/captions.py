@@ -14,6 +14,7 @@ from keras import ops
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.preset_folder import Preprocessor
+from keras_attention.presets.preprocessors.running import scored
 from keras_attention.presets.preprocessors.sentences import check_vocabulary, written
 from keras_attention.presets.preprocessors.vocabularies import VOCABULARY
 from keras_attention.text import Vocabulary
@@ -71,13 +72,16 @@ class CaptionPreprocessor(Preprocessor):
         """
         return {"image": self._batch(images)[0]}
 
-    def caption(self, model: Any, images: Any) -> str | list[str]:
+    def caption(self, model: Any, images: Any, return_scores: bool = False) -> Any:
         """Returns the caption of an image, or a list with that of each image."""
         batch, is_one = self._batch(images)
         tokens = model.generate(
             batch, max_length=self.max_length, sampler=written("greedy")
         )
-        captions = [self.vocabulary.decode(row) for row in tokens]
+        captions: list[Any] = [self.vocabulary.decode(row) for row in tokens]
+        if return_scores:
+            starts = [[self.vocabulary.start_token_id]] * len(tokens)
+            captions = scored(captions, model, {"image": batch}, starts, tokens)
         return captions[0] if is_one else captions
 
     @property

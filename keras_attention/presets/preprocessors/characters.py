@@ -6,13 +6,14 @@ Shapes: B texts, S characters of a source, T characters of a target.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from keras_attention.layers.base.arguments import positive
+from keras_attention.datasets import dates
+from keras_attention.layers.base.arguments import one_of, positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.presets.preprocessors import sentences
+from keras_attention.presets.preprocessors.running import flag
 from keras_attention.presets.preprocessors.vocabularies import PairPreprocessor
 from keras_attention.text.vocabulary import UNKNOWN, Vocabulary
 
@@ -27,9 +28,12 @@ class CharacterPreprocessor(PairPreprocessor):
         source_length: S, the number of characters of the longest text in training.
         target_length: T, the number of characters of the longest written text in
             training, with the end token.
+        writes: "text", or "date" for ISO 8601 dates. An `UntrainedInputWarning` then
+            flags what is no date, or not that of the text.
 
     Raises:
-        ValueError: a size is below 1, or a vocabulary is not of that kind.
+        ValueError: a size is below 1, `writes` is unknown, or a vocabulary is not of
+            that kind.
     """
 
     _level = "character"
@@ -40,10 +44,12 @@ class CharacterPreprocessor(PairPreprocessor):
         target_vocabulary: Vocabulary,
         source_length: int,
         target_length: int,
+        writes: str = "text",
     ) -> None:
         super().__init__(source_vocabulary, target_vocabulary)
         self.source_length = positive("source_length", source_length)
         self.target_length = positive("target_length", target_length)
+        self.writes = one_of("writes", writes, ("text", "date"))
 
     def encode(self, text: str | Sequence[str]) -> np.ndarray:
         """Returns the characters of texts as the source of the network, (B, S).
@@ -68,34 +74,9 @@ class CharacterPreprocessor(PairPreprocessor):
         """Returns the texts of tokens (B, T), each up to its end token."""
         return [self.target_vocabulary.decode(row) for row in np.asarray(tokens)]
 
-    def translate(
-        self,
-        model: Any,
-        text: str | Sequence[str],
-        sampler: Any = "greedy",
-        max_length: int = 64,
-        seed: int | None = None,
-    ) -> str | list[str]:
-        """Returns what the network writes for a text, or for each of several texts.
-
-        At most T characters are written.
-        """
-        length = min(positive("max_length", max_length), self.target_length)
-        tokens = model.generate(
-            {"source": self.encode(text)},
-            max_length=length,
-            sampler=sampler,
-            start_token_id=self.target_vocabulary.start_token_id,
-            stop_token_ids=self.target_vocabulary.end_token_id,
-            seed=seed,
-        )
-        if np.ndim(tokens) != 2:
-            raise ValueError(
-                "`sampler` must return one sequence for each text. "
-                f"Received: sampler={sampler!r}, tokens of shape {np.shape(tokens)}"
-            )
-        written = self.decode(tokens)
-        return written[0] if isinstance(text, str) else written
+    def check_answer(self, text: str, answer: str) -> None:
+        if self.writes == "date":
+            flag(*dates.mistakes(text, answer))
 
     def _tokens(self, name: str, text: str) -> list[int]:
         if not text.strip():

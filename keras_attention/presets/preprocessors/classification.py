@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_attention.layers.base.serialization import export
 from keras_attention.presets.preprocessors import sentences
-from keras_attention.presets.preprocessors.running import run
+from keras_attention.presets.preprocessors.running import probabilities, run
 from keras_attention.presets.preprocessors.vocabularies import WordPreprocessor
 from keras_attention.text import Vocabulary
 
@@ -77,10 +77,8 @@ class ClassificationPreprocessor(WordPreprocessor):
         self, model: Any, texts: str | Sequence[str]
     ) -> tuple[str, float] | list[tuple[str, float]]:
         """Returns the likeliest class and its probability, or a list for each text."""
-        logits = run(model, self.encode(texts))
-        chances = np.exp(logits - logits.max(1, keepdims=True)).astype("float64")
-        chances /= chances.sum(1, keepdims=True)  # (B, C)
-        classes = [(self.classes[row.argmax()], float(row.max())) for row in chances]
+        shares = probabilities(run(model, self.encode(texts)))  # (B, C)
+        classes = [(self.classes[row.argmax()], float(row.max())) for row in shares]
         return classes[0] if isinstance(texts, str) else classes
 
     @property

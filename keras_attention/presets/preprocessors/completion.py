@@ -12,6 +12,7 @@ import numpy as np
 
 from keras_attention.layers.base.serialization import export
 from keras_attention.presets.preprocessors import sentences
+from keras_attention.presets.preprocessors.running import scored
 from keras_attention.presets.preprocessors.vocabularies import WordPreprocessor
 
 
@@ -53,10 +54,12 @@ class CompletionPreprocessor(WordPreprocessor):
         sampler: Any = "greedy",
         max_length: int = 32,
         seed: int | None = None,
-    ) -> str | list[str]:
+        return_scores: bool = False,
+    ) -> Any:
         """Returns a text with its continuation, or a list with each of several."""
+        prompts = self.encode(text)
         tokens = model.generate(
-            self.encode(text),
+            prompts,
             max_length=max_length,
             sampler=sentences.written(sampler),
             stop_token_ids=self.vocabulary.end_token_id,
@@ -67,4 +70,7 @@ class CompletionPreprocessor(WordPreprocessor):
             sentences.add_words(line, self.vocabulary.decode(row).split())
             for line, row in zip(texts, tokens)
         ]
+        if return_scores:
+            read = [row[: np.count_nonzero(row)] for row in prompts["tokens"]]
+            completed = scored(completed, model, {}, read, tokens)
         return completed[0] if isinstance(text, str) else completed

@@ -5,8 +5,6 @@ Shapes: M facts of a memory, L words of a question, R relations.
 
 from __future__ import annotations
 
-import json
-import pathlib
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -16,11 +14,13 @@ from keras_attention.datasets import babi, triples
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.preset_folder import Preprocessor
-from keras_attention.presets.preprocessors.running import run
+from keras_attention.presets.preprocessors.running import hops_of, packed, run
 from keras_attention.presets.preprocessors.sentences import names_of
 from keras_attention.presets.preprocessors.stories import (
     WORDS_OF_STORIES,
     check_story_vocabulary,
+    read_json,
+    write_json,
 )
 from keras_attention.text import EntityLinker, UnknownEntityError
 
@@ -29,15 +29,6 @@ SHARE = 0.2  # of the likeliest answer's probability, which all answers have
 
 def _relation(name: str) -> str:
     return "_".join(name.replace("_", " ").split())
-
-
-def _read_relations(path: pathlib.Path) -> Any:
-    return json.loads(path.read_text("utf-8"))
-
-
-def _write_relations(relations: Sequence[str], path: pathlib.Path) -> None:
-    text = json.dumps(relations, ensure_ascii=False)
-    path.write_text(text + "\n", encoding="utf-8")
 
 
 @export
@@ -60,6 +51,8 @@ class FactPreprocessor(Preprocessor):
         hops: the maximum number of facts on the path to an answer.
         question_length: L, the length of the longest question in training. A name
             counts as one word.
+        min_score: the score below which an answer is flagged, by an
+            `UntrainedInputWarning`.
 
     Raises:
         ValueError: a size is below 1, there are no relations, or `vocabulary` is not of
@@ -68,7 +61,7 @@ class FactPreprocessor(Preprocessor):
 
     _assets: ClassVar[dict[str, tuple[str, Any, Any]]] = {
         **WORDS_OF_STORIES,
-        "relations": ("relations.json", _read_relations, _write_relations),
+        "relations": ("relations.json", read_json, write_json),
     }
 
     def __init__(
@@ -78,6 +71,7 @@ class FactPreprocessor(Preprocessor):
         memory_size: int,
         hops: int,
         question_length: int,
+        min_score: float = 0.0,
     ) -> None:
         self.vocabulary = check_story_vocabulary(vocabulary)
         self.relations = tuple(_relation(name) for name in relations)
@@ -89,6 +83,7 @@ class FactPreprocessor(Preprocessor):
         self.memory_size = positive("memory_size", memory_size)
         self.hops = positive("hops", hops)
         self.question_length = positive("question_length", question_length)
+        self.min_score = min_score
 
     def encode(self, sentences: Sequence[Any], question: str) -> dict[str, np.ndarray]:
         """Returns "question" (1, L), "keys" (1, M, 2) and "values" (1, M).
@@ -106,17 +101,39 @@ class FactPreprocessor(Preprocessor):
         knowledge = self.knowledge(sentences)
         return self.vectorize(knowledge, [self._checked(knowledge, question)]).inputs
 
-    def answer(self, model: Any, sentences: Sequence[Any], question: str) -> str:
+    def answer(
+        self,
+        model: Any,
+        sentences: Sequence[Any],
+        question: str,
+        return_scores: bool = False,
+        return_attention: bool = False,
+    ) -> Any:
         """Returns the names that the network finds, with ", " between several.
 
         All answers have at least a fifth of the probability of the likeliest one. They
-        stand in the order of the facts.
+        stand in the order of the facts. The score is the sum of their probabilities.
+        The attention has a column for each fact, and for its way back.
         """
         knowledge = self.knowledge(sentences)
         vectors = self.vectorize(knowledge, [self._checked(knowledge, question)])
-        probabilities = run(model, vectors.inputs)
-        (names,) = self.decode(probabilities, vectors.entities, knowledge)
-        return ", ".join(names)
+        outputs, named = run(model, vectors.inputs), [*knowledge.entities, ""]
+        (names,) = self.decode(outputs, vectors.entities, knowledge)
+        entities = [named[n] for n in vectors.entities[0]]
+        score = float(outputs[0][[name in names for name in entities]].sum())
+        hops = None
+        if return_attention:
+            weights = hops_of(model, vectors.inputs, outputs)  # (K, M)
+            facts = [(a, _relation(b), c) for a, b, c in map(names_of, sentences)]
+            hops = np.zeros((len(weights), len(facts)))
+            keys, values = (vectors.inputs[name][0] for name in ("keys", "values"))
+            for slot in np.flatnonzero(values):
+                (start, number), count = keys[slot], len(self.relations)
+                ends = [entities[start], entities[values[slot]]]
+                first, last = ends if number <= count else ends[::-1]
+                fact = first, self.relations[(number - 1) % count], last
+                hops[:, facts.index(fact)] += weights[:, slot]
+        return packed(", ".join(names), score, return_scores, hops, self.min_score)
 
     def knowledge(self, sentences: Sequence[Any]) -> triples.KnowledgeBase:
         """Returns the knowledge base of facts.

@@ -14,7 +14,12 @@ from keras_attention.datasets.graphs import encoding, maps
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.preset_folder import Preprocessor
-from keras_attention.presets.preprocessors.running import run
+from keras_attention.presets.preprocessors.running import (
+    flag,
+    packed,
+    probabilities,
+    run,
+)
 from keras_attention.presets.preprocessors.sentences import names_of
 
 ROUNDING = 16  # T is a multiple of this number, so that few lengths are compiled
@@ -85,22 +90,36 @@ class RoutePreprocessor(Preprocessor):
             logits: (S, 90), the outputs of the network at the answer steps.
             sentences: the edges.
         """
-        places, _ = _labels(self._edges(sentences))
-        digits = np.asarray(logits, np.float64)[:, -30:].reshape(-1, 3, 10)
-        top = digits.max(-1, keepdims=True)
-        logs = digits - top - np.log(np.exp(digits - top).sum(-1, keepdims=True))
-        names = list(places)
-        labels = np.array([places[name] for name in names])
-        each = labels[:, None] // [100, 10, 1] % 10  # (N, 3)
-        scores = logs[:, np.arange(3), each].sum(-1)  # (S, N)
-        return [names[best] for best in scores.argmax(-1)]
+        return self._decode(logits, sentences)[0]
 
-    def answer(self, model: Any, sentences: Sequence[Any], question: Any) -> str:
-        """Returns the places that the route reaches, with " | " between them."""
+    def answer(
+        self,
+        model: Any,
+        sentences: Sequence[Any],
+        question: Any,
+        return_scores: bool = False,
+        return_attention: bool = False,
+    ) -> Any:
+        """Returns the places that the route reaches, with " | " between them.
+
+        The score is the product of their probabilities, and the attention the trace.
+        """
         inputs = self.encode(sentences, question)
-        logits = run(model, inputs)
-        places = self.decode(logits[inputs["answer_mask"]], sentences)
-        return BETWEEN.join(places)
+        logits = run(model, inputs)[inputs["answer_mask"]]
+        places, score = self._decode(logits, sentences)
+        flag(*mistakes(self._edges(sentences), names_of(question), places))
+        trace = model.trace(inputs) if return_attention else None
+        return packed(BETWEEN.join(places), score, return_scores, trace)
+
+    def _decode(self, logits: Any, sentences: Sequence[Any]) -> tuple[list[str], float]:
+        """Returns the likeliest places, and the product of their probabilities."""
+        places, _ = _labels(self._edges(sentences))
+        digits = probabilities(np.asarray(logits)[:, -30:].reshape(-1, 3, 10))
+        names, labels = list(places), np.array([*places.values()])
+        each = labels[:, None] // [100, 10, 1] % 10  # (N, 3)
+        scores = digits[:, np.arange(3), each].prod(-1)  # (S, N)
+        shares = scores / scores.sum(-1, keepdims=True)
+        return [names[n] for n in shares.argmax(-1)], float(shares.max(-1).prod())
 
     def _edges(self, sentences: Sequence[Any]) -> list[tuple[str, str, str]]:
         is_list = isinstance(sentences, (list, tuple))
@@ -161,6 +180,22 @@ class RoutePreprocessor(Preprocessor):
                     f"Received: {line!r}"
                 )
         return names
+
+
+def mistakes(
+    edges: Sequence[tuple[str, ...]], route: Sequence[str], places: Sequence[str]
+) -> list[str]:
+    """Returns why the places of an answer are not those of the route, if so."""
+    ends = {(place, line): end for place, line, end in edges}
+    here, *lines = route
+    for line, answer in zip(lines, places):
+        if (here, line) not in ends:
+            return [f"{line} does not leave {here}, so there is no right answer."]
+        end = ends[here, line]
+        if answer != end:
+            return [f"The answer is wrong: {line} leads from {here} to {end}."]
+        here = end
+    return []
 
 
 def _labels(

@@ -6,7 +6,6 @@ Shapes: B texts, S words of the longest text.
 from __future__ import annotations
 
 import collections
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ import keras
 import numpy as np
 
 from keras_attention import samplers
+from keras_attention.text.user_warnings import UntrainedInputWarning, warn_user
 from keras_attention.text.vocabulary import (
     PADDING,
     START,
@@ -28,7 +28,7 @@ _NO_SPACE_BEFORE = frozenset(".,!?…:;%)]}'’”")
 _NO_SPACE_AFTER = frozenset("([{$€£¿¡“")
 
 
-class UnknownWordsWarning(UserWarning):
+class UnknownWordsWarning(UntrainedInputWarning):
     """A text has words that the vocabulary lacks."""
 
 
@@ -156,11 +156,10 @@ def encode(
         )
     unknown = [word for word in words if word not in vocabulary and word != blank]
     if unknown:
-        warnings.warn(
+        warn_user(
             f"`{name}` has words that the network has not learned. It reads each of "
             f"them as the unknown word: {', '.join(map(repr, dict.fromkeys(unknown)))}",
             UnknownWordsWarning,
-            stacklevel=4,
         )
     return [vocabulary.index(word) for word in words]
 

@@ -5,8 +5,10 @@ Shapes: M memory slots, L words, V words of the vocabulary.
 
 from __future__ import annotations
 
+import json
+import pathlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,9 +16,25 @@ from keras_attention.datasets import babi
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.preset_folder import Preprocessor
-from keras_attention.presets.preprocessors.running import run
+from keras_attention.presets.preprocessors.running import (
+    flag,
+    hops_of,
+    packed,
+    probabilities,
+    run,
+)
 
 FIRST_WORD = 2  # after padding and the unknown word
+
+
+def read_json(path: pathlib.Path) -> Any:
+    """Reads a file of `write_json`."""
+    return json.loads(path.read_text("utf-8"))
+
+
+def write_json(value: Any, path: pathlib.Path) -> None:
+    """Writes a value of lists, dicts, strings and numbers in one line."""
+    path.write_text(json.dumps(value, ensure_ascii=False) + "\n", "utf-8")
 
 
 WORDS_OF_STORIES: dict[str, tuple[str, Any, Any]] = {
@@ -47,12 +65,18 @@ class StoryPreprocessor(Preprocessor):
         sentence_length: L, the length of the longest sentence in training.
         phrases: phrases of the vocabulary that count as one word, such as `("red",
             "square")`, see `datasets.babi.join_phrases`.
+        questions: the `datasets.babi.question_forms` of the questions in training. An
+            `UntrainedInputWarning` flags others. With none, it flags none.
+        min_score: the score below which an answer is flagged.
 
     Raises:
         ValueError: a size is below 1, or `vocabulary` is not of that class.
     """
 
-    _assets = WORDS_OF_STORIES
+    _assets: ClassVar[dict[str, tuple[str, Any, Any]]] = {
+        **WORDS_OF_STORIES,
+        "questions": ("questions.json", read_json, write_json),
+    }
 
     def __init__(
         self,
@@ -60,11 +84,15 @@ class StoryPreprocessor(Preprocessor):
         memory_size: int,
         sentence_length: int,
         phrases: Sequence[Sequence[str]] = (),
+        questions: Sequence[dict[str, Any]] = (),
+        min_score: float = 0.0,
     ) -> None:
         self.vocabulary = check_story_vocabulary(vocabulary)
         self.memory_size = positive("memory_size", memory_size)
         self.sentence_length = positive("sentence_length", sentence_length)
         self.phrases = tuple(tuple(phrase) for phrase in phrases)
+        self.questions = tuple(questions)
+        self.min_score = min_score
 
     def encode(self, sentences: Sequence[str], question: str) -> dict[str, np.ndarray]:
         """Returns the inputs of the network, "story" (1, M, L) and "question" (1, L).
@@ -79,19 +107,37 @@ class StoryPreprocessor(Preprocessor):
                 no words or more than L words, or words that the vocabulary lacks.
         """
         example = self._example(sentences, question)
+        if self.questions:
+            flag(*babi.differences(example, self.questions))
         vectors = babi.vectorize(
             [example], self.vocabulary, self.memory_size, self.sentence_length
         )
         return vectors.inputs
 
-    def answer(self, model: Any, sentences: Sequence[str], question: str) -> str:
-        """Returns the word that the network finds likeliest."""
-        outputs = run(model, self.encode(sentences, question))
-        if isinstance(outputs, dict):
-            outputs = outputs["answer"]
-        scores = outputs[0]  # (V,)
-        best = FIRST_WORD + int(scores[FIRST_WORD : len(self.vocabulary)].argmax())
-        return self.vocabulary.words[best]
+    def answer(
+        self,
+        model: Any,
+        sentences: Sequence[str],
+        question: str,
+        return_scores: bool = False,
+        return_attention: bool = False,
+    ) -> Any:
+        """Returns the word that the network finds likeliest.
+
+        Its score is its probability; of a `MemNN`, the softmax of what it trains by a
+        margin. The attention has a column for each sentence.
+        """
+        inputs = self.encode(sentences, question)
+        outputs = run(model, inputs)
+        logits = outputs["answer"] if isinstance(outputs, dict) else outputs
+        shares = probabilities(logits[0, FIRST_WORD : len(self.vocabulary)])
+        word = self.vocabulary.words[FIRST_WORD + int(shares.argmax())]
+        hops = hops_of(model, inputs, outputs) if return_attention else None
+        if isinstance(hops, np.ndarray):  # no sentence before the last M is read
+            hops = hops[:, : len(sentences)]
+            hops = np.pad(hops, [(0, 0), (len(sentences) - hops.shape[1], 0)])
+        score = float(shares.max())
+        return packed(word, score, return_scores, hops, self.min_score)
 
     def _example(self, sentences: Sequence[str], question: str) -> babi.Example:
         if isinstance(sentences, str) or not len(sentences):

@@ -60,23 +60,7 @@ class TranslationPreprocessor(PairPreprocessor):
         ]
         return {"source": sentences.pad(rows)}
 
-    def translate(
-        self,
-        model: Any,
-        text: str | Sequence[str],
-        sampler: Any = "greedy",
-        max_length: int = 64,
-        seed: int | None = None,
-    ) -> str | list[str]:
-        """Returns the translation of a text, or a list with that of each text."""
-        target = self.target_vocabulary
-        tokens = model.generate(
-            self.encode(text),
-            max_length=max_length,
-            sampler=sentences.written(sampler),
-            start_token_id=target.start_token_id,
-            stop_token_ids=target.end_token_id,
-            seed=seed,
-        )
-        translations = [sentences.text_of(target.decode(row).split()) for row in tokens]
-        return translations[0] if isinstance(text, str) else translations
+    def decode(self, tokens: Any) -> list[str]:
+        """Returns the sentences of tokens (B, T), each up to its end token."""
+        words = [self.target_vocabulary.decode(row).split() for row in tokens]
+        return [*map(sentences.text_of, words)]

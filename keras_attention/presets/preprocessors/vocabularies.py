@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from keras_attention.layers.base.arguments import positive
 from keras_attention.models.base.preset_folder import Preprocessor
 from keras_attention.presets.preprocessors import sentences
+from keras_attention.presets.preprocessors.running import scored
 from keras_attention.text import Vocabulary
 
 VOCABULARY: dict[str, tuple[str, Any, Any]] = {
@@ -28,6 +30,8 @@ class PairPreprocessor(Preprocessor):
     """A preprocessor with a vocabulary to read and another one to write."""
 
     _level = "word"
+    encode: Any
+    decode: Any
     _assets: ClassVar[dict[str, tuple[str, Any, Any]]] = {
         "source_vocabulary": ("source.txt", Vocabulary.load, Vocabulary.save),
         "target_vocabulary": ("target.txt", Vocabulary.load, Vocabulary.save),
@@ -43,3 +47,35 @@ class PairPreprocessor(Preprocessor):
         self.target_vocabulary = check(
             "target_vocabulary", target_vocabulary, self._level
         )
+
+    def translate(
+        self,
+        model: Any,
+        text: str | Sequence[str],
+        sampler: Any = "greedy",
+        max_length: int = 64,
+        seed: int | None = None,
+        return_scores: bool = False,
+    ) -> Any:
+        """Returns what the network writes for a text, or a list for several texts."""
+        encoded, start = self.encode(text), self.target_vocabulary.start_token_id
+        inputs = encoded if isinstance(encoded, dict) else {"source": encoded}
+        most = getattr(self, "target_length", max_length)
+        tokens = model.generate(
+            inputs,
+            max_length=min(positive("max_length", max_length), most),
+            sampler=sentences.written(sampler),
+            start_token_id=start,
+            stop_token_ids=self.target_vocabulary.end_token_id,
+            seed=seed,
+        )
+        answers: list[Any] = self.decode(tokens)
+        for line, answer in zip(sentences.named("text", text).values(), answers):
+            self.check_answer(line, answer)
+        if return_scores:
+            starts = [[start]] * len(tokens)
+            answers = scored(answers, model, inputs, starts, tokens)
+        return answers[0] if isinstance(text, str) else answers
+
+    def check_answer(self, text: str, answer: str) -> None:
+        """Flags an answer that cannot be right."""

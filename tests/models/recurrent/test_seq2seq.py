@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from calling import BACKEND, few_compiled, needs_training
+from calling import BACKEND, few_compiled, needs_training, refused
 from keras import ops
 from writing import (
     SOURCES,
@@ -189,3 +189,13 @@ def test_an_attention_that_could_not_learn_is_refused():
     attention = HardAttention(units=5, estimator="reinforce")
     with pytest.raises(ValueError, match=r"CarryChoices.*Received: attention"):
         Seq2Seq(11, 7, 3, 5, attention=attention)
+
+
+def test_sources_of_unequal_length_may_be_lists():
+    model = make()
+    ragged = model.generate([[4, 5], [6]], T, start_token_id=START, stop_token_ids=STOP)
+    padded = np.array([[4, 5], [6, 0]])
+    options = {"start_token_id": START, "stop_token_ids": STOP}
+    np.testing.assert_array_equal(ragged, model.generate(padded, T, **options))
+    for wrong in ([[4, 5], []], [[4.5]], [], [[[4]]], [4, 5]):
+        refused(lambda w=wrong: model.generate(w, T), "`source` must be integers")

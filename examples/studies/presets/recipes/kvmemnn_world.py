@@ -13,7 +13,7 @@ from keras_attention.datasets import babi, triples
 from keras_attention.models import KeyValueMemNN
 from keras_attention.presets.preprocessors import FactPreprocessor
 from keras_attention.text import EntityLinker
-from studies.presets.recipe import Recipe
+from studies.presets.recipe import Recipe, least_score
 
 # Questions besides those that `generate_questions` makes from the names of relations.
 TEMPLATES = {
@@ -105,6 +105,20 @@ def train(seed: int) -> Any:
     )
     model.preprocessor = tools
     return model
+
+
+def calibrate(model: Any, seed: int) -> None:
+    """Sets the least score of questions about new worlds."""
+    tools, scores = model.preprocessor, []
+    for n in range(TESTED):
+        world = _world((seed, n, 2), ALIKE)
+        vectors = tools.vectorize(world, _asked(world, (seed, n, 2)))
+        found = model.predict(vectors.inputs, batch_size=QUESTIONS, verbose=0)
+        answers = tools.decode(found, vectors.entities, world)
+        for row, entities, names in zip(found, vectors.entities, answers):
+            chosen = [e >= 0 and world.entities[e] in names for e in entities]
+            scores.append(row[chosen].sum())
+    tools.min_score = least_score(scores)
 
 
 def measure(model: Any) -> dict[str, float]:
@@ -212,4 +226,5 @@ RECIPE = Recipe(
     '], "Where was the painter of The Mill born?")',
     train=train,
     measure=measure,
+    calibrate=calibrate,
 )

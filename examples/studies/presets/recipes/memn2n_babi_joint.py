@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from keras_attention.datasets import babi
 from keras_attention.presets.preprocessors import StoryPreprocessor
-from studies.babi.distractors import Distractors
+from keras_attention.presets.preprocessors.running import probabilities
+from studies.babi.distractors import LONGEST, NAMES, Distractors
 from studies.babi.recipes import RECIPES
 from studies.babi.training import Trainer, known_answers
 from studies.presets import baselines
-from studies.presets.recipe import Recipe
+from studies.presets.recipe import Recipe, least_score
+
+HELD_BACK = 200  # questions of each task that calibrate the score
 
 ASKED = 300  # questions about one fact before sentences about others
 OTHERS = (9, 40)  # these sentences
@@ -33,6 +38,33 @@ def train(seed: int) -> Any:
         trainer.vocabulary, trainer.slots, length, list(dict.fromkeys(phrases))
     )
     return trainer.model
+
+
+def calibrate(model: Any, seed: int) -> None:
+    """Sets the forms of the training questions, and the least score.
+
+    The held-back questions are validation questions of the 10k tasks, of which about
+    half are in the training or the test set of the 1k tasks and left out.
+    """
+    tools = model.preprocessor
+    asked, held = [], []
+    for task in babi.TASKS:
+        train = babi.load(task, "train", "1k")
+        seen = {(e.story, e.question) for e in train + babi.load(task, "test", "1k")}
+        new = [
+            example
+            for example in babi.load(task, "valid", "10k")
+            if (example.story, example.question) not in seen
+        ]
+        asked += babi.join_phrases(train, tools.phrases)
+        held += babi.join_phrases(new[:HELD_BACK], tools.phrases)
+    tools.questions = tuple(babi.question_forms(asked))
+    for form in tools.questions:
+        asked_about = {w for i in form["in_story"] for w in form["words"][i]}
+        if asked_about & {*NAMES}:  # training padded their stories
+            form["sentences"] = max(form["sentences"], LONGEST)
+    held = [dataclasses.replace(example, answer=None) for example in held]
+    tools.min_score = least_score(scores(model, held))
 
 
 def measure(model: Any) -> dict[str, float]:
@@ -119,6 +151,19 @@ def _wrong(model: Any, examples: list[babi.Example]) -> np.ndarray:
     return (logits.argmax(-1) != test.answers) | (test.answers == 0)
 
 
+def scores(model: Any, examples: Sequence[babi.Example]) -> np.ndarray:
+    """Returns the probability of the answer to each question, (N,)."""
+    tools = model.preprocessor
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # long stories are truncated
+        x = babi.vectorize(
+            examples, tools.vocabulary, tools.memory_size, tools.sentence_length
+        ).inputs
+    outputs = model.predict(x, batch_size=200, verbose=0)
+    logits = outputs["answer"] if isinstance(outputs, dict) else outputs
+    return probabilities(logits[:, 2 : len(tools.vocabulary)]).max(1)
+
+
 RECIPE = Recipe(
     what="Answers questions about short stories, of the kinds of the 20 bAbI tasks.",
     data="The 20 bAbI tasks, 1,000 training questions each (Weston et al., 2015), "
@@ -136,4 +181,5 @@ RECIPE = Recipe(
     use='model.answer(["Mary moved to the garden."], "Where is Mary?")',
     train=train,
     measure=measure,
+    calibrate=calibrate,
 )

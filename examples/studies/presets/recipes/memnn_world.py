@@ -12,7 +12,8 @@ from keras_attention.models import MemNN
 from keras_attention.presets.preprocessors import StoryPreprocessor
 from studies.memnn.training import PLAIN, TRAINING, Batches, arrays, errors, fit
 from studies.presets import baselines
-from studies.presets.recipe import Recipe
+from studies.presets.recipe import Recipe, least_score
+from studies.presets.recipes.memn2n_babi_joint import scores
 
 DIFFICULTY = 5
 SUPPORTS = 2
@@ -30,6 +31,13 @@ def train(seed: int) -> Any:
     _, slots, length = x["story"].shape
     model.preprocessor = StoryPreprocessor(vocabulary, slots, length)
     return model
+
+
+def calibrate(model: Any, seed: int) -> None:
+    """Sets the forms of the training questions, and the least score of new ones."""
+    tools = model.preprocessor
+    tools.questions = tuple(babi.question_forms(_questions(3000, (seed, 0))))
+    tools.min_score = least_score(scores(model, _questions(1000, (seed, 2))))
 
 
 def measure(model: Any) -> dict[str, float]:
@@ -68,4 +76,5 @@ RECIPE = Recipe(
     '"Where is the milk?")',
     train=train,
     measure=measure,
+    calibrate=calibrate,
 )
