@@ -35,6 +35,25 @@ def carried_mask(x: Any) -> Any:
     return getattr(x, "_keras_mask", None)  # Keras passes the mask only to `call`
 
 
+def mask_loser(x: Any) -> Any:
+    """Returns the layer that has dropped the mask of a symbolic sequence, or None.
+
+    It follows the first input of each layer before, (B, T, ...). A layer that supports
+    masking drops a mask on purpose.
+    """
+    while history := getattr(x, "_keras_history", None):  # there are no public names
+        layer, node = history.operation, history.node_index
+        inputs = layer._inbound_nodes[node].input_tensors
+        if not (isinstance(layer, keras.layers.Layer) and inputs):
+            return None
+        after, x = x, inputs[0]
+        if x.shape[:2] != after.shape[:2]:
+            return None
+        if carried_mask(x) is not None:
+            return None if layer.supports_masking else layer
+    return None
+
+
 def cast_with_mask(x: Any, dtype: str) -> Tensor:
     """Casts a tensor and keeps the mask that Keras attached to it."""
     y, mask = ops.cast(x, dtype), carried_mask(x)

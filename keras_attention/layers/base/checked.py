@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -28,6 +29,13 @@ from keras_attention.numerics import masks
 Tensor = Any
 Shape = Sequence[Any]
 Arguments = dict[str, Any]
+# The masks of a sequence, by its argument
+MASKS_OF = {
+    "inputs": ("mask", "inputs_mask", "attention_mask"),
+    "value": ("value_mask", "key_mask", "attention_mask"),
+    "key": ("key_mask", "value_mask", "attention_mask"),
+    "memory": ("memory_mask",),
+}
 
 
 class Checked:
@@ -73,6 +81,11 @@ class Checked:
             if "Received: " not in str(error):
                 explain(self, given_to(self, args, kwargs), error)
             raise
+
+    def symbolic_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        warn_of_lost_masks(self, all_given(self, args, kwargs))
+        base: Any = super()
+        return base.symbolic_call(*args, **kwargs)
 
     def check_given(self, given: Arguments) -> None:
         """Raises a ValueError if the tensors of a call break declared ranks or ids."""
@@ -146,6 +159,27 @@ def call_arguments(layer: Any, args: tuple, kwargs: Arguments) -> Arguments:
 def all_given(layer: Any, args: tuple, kwargs: Arguments) -> Arguments:
     """Returns all arguments of a call by their names."""
     return {**dict(zip(inspect.signature(layer.call).parameters, args)), **kwargs}
+
+
+def warn_of_lost_masks(layer: Any, arguments: Arguments) -> None:
+    """Warns of symbolic sequences without a mask that a layer before has dropped."""
+    names = inspect.signature(layer.call).parameters
+    for name, known in MASKS_OF.items():
+        x, own = arguments.get(name), next((n for n in known if n in names), None)
+        if own is None or not isinstance(x, keras.KerasTensor):
+            continue
+        masked = kernels.carried_mask(x), *(arguments.get(n) for n in known)
+        if any(mask is not None for mask in masked):
+            continue
+        if (loser := kernels.mask_loser(x)) is not None:
+            warnings.warn(
+                f"`{name}` of layer {layer.name!r} has no mask: layer {loser.name!r} "
+                f"({type(loser).__name__}) does not pass on that of its input. Padding "
+                "is read as data. Wrap the layer that drops the mask, "
+                "keras_attention.layers.KeepMask(layer), or pass "
+                f"`{own}`.",
+                stacklevel=2,
+            )
 
 
 def check_usable(layer: keras.layers.Layer, method: str, tensor: Tensor) -> None:

@@ -156,9 +156,7 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
         return attention
 
     def _norm(self, name: str, shape: tuple) -> keras.layers.Layer:
-        norm = norm_like(self, name)
-        norm.build(shape)
-        return norm
+        return build_norm(norm_like(self, name), shape)
 
     def _dense(
         self, name: str, shape: tuple, units: int, active: bool = False
@@ -699,6 +697,13 @@ def norm_like(block: Block, name: str) -> keras.layers.Layer:
         epsilon=block.epsilon, dtype=block.dtype_policy, name=name
     )
     norm.supports_masking = True  # prevents a warning of RMSNormalization
+    return norm
+
+
+def build_norm(norm: keras.layers.Layer, shape: tuple) -> keras.layers.Layer:
+    """Builds a normalization layer for inputs (B, T, D), and for steps (B, D)."""
+    norm.build(shape)
+    norm.axis = [-1]  # since Keras 3.16, `build` counts the axis from the front
     return norm
 
 

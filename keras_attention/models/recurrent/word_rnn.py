@@ -13,6 +13,7 @@ from keras import ops
 
 from keras_attention.layers.base.arguments import fraction
 from keras_attention.layers.base.cells import call_cell
+from keras_attention.layers.base.keep_mask import pass_masks
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
 from keras_attention.models.base.generation import ContinuesPrompts
@@ -125,12 +126,14 @@ class WordRNN(Completes, ContinuesPrompts, ConfiguredModel):
                 vocabulary_size, dtype=dtype, name="logits"
             )
         parts.loops = [
-            LOOPS[cell](
-                units,
-                return_sequences=True,
-                return_state=True,
-                dtype=dtype,
-                name=f"{cell}_{n}",
+            pass_masks(
+                LOOPS[cell](
+                    units,
+                    return_sequences=True,
+                    return_state=True,
+                    dtype=dtype,
+                    name=f"{cell}_{n}",
+                )
             )
             for n in range(num_layers)
         ]

@@ -18,6 +18,7 @@ from keras_attention.layers.transformer.blocks import (
     Block,
     TransformerDecoderBlock,
     TransformerEncoderBlock,
+    build_norm,
     copy_layer,
     norm_like,
 )
@@ -326,4 +327,6 @@ class Backbone:
         return getattr(self.embedding.position, "max_length", None)
 
     def _normalize(self, x: Tensor) -> Tensor:
-        return x if self.norm is None else self.norm(x)
+        if self.norm is None:
+            return x
+        return (self.norm if self.norm.built else build_norm(self.norm, x.shape))(x)
