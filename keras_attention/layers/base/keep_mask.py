@@ -92,16 +92,31 @@ class KeepMask(Configured, keras.layers.Layer):
         mask: Any = None,
         training: bool | None = None,
     ) -> Any:
-        first = keras.tree.flatten(inputs)[0]
         if mask is None:  # Keras finds none for a call with several tensors
-            mask = kernels.carried_mask(first)
+            mask = kernels.carried_mask(keras.tree.flatten(inputs)[0])
+        return self._pass_on(self.layer, inputs, initial_state, mask, training)
+
+    def compute_output_spec(
+        self,
+        inputs: Any,
+        initial_state: Any = None,
+        mask: Any = None,
+        training: bool | None = None,
+    ) -> Any:
+        symbolic = self.layer.compute_output_spec
+        return self._pass_on(symbolic, inputs, initial_state, mask, training)
+
+    def _pass_on(
+        self, function: Any, inputs: Any, state: Any, mask: Any, training: Any
+    ) -> Any:
+        """Calls a function of the layer with the arguments that the layer takes."""
         options = {"mask": mask, "training": training}
         options = {name: x for name, x in options.items() if name in self._accepted}
-        if initial_state is not None:
-            options["initial_state"] = initial_state
-        outputs = self.layer(inputs, **options)
-        before = tuple(first.shape)[:2]
-        after = tuple(getattr(keras.tree.flatten(outputs)[0], "shape", ()))[:2]
+        if state is not None:
+            options["initial_state"] = state
+        outputs = function(inputs, **options)
+        first, last = (keras.tree.flatten(x)[0] for x in (inputs, outputs))
+        before, after = tuple(first.shape)[:2], tuple(last.shape)[:2]
         known = [(n, m) for n, m in zip(before, after) if {type(n), type(m)} == {int}]
         if len(after) < 2 or any(n != m for n, m in known):
             raise ValueError(
