@@ -36,21 +36,16 @@ def carried_mask(x: Any) -> Any:
 
 
 def mask_loser(x: Any) -> Any:
-    """Returns the layer that has dropped the mask of a symbolic sequence, or None.
-
-    It follows the first input of each layer before, (B, T, ...). A layer that supports
-    masking drops a mask on purpose.
-    """
-    while history := getattr(x, "_keras_history", None):  # there are no public names
-        layer, node = history.operation, history.node_index
-        inputs = layer._inbound_nodes[node].input_tensors
-        if not (isinstance(layer, keras.layers.Layer) and inputs):
+    """Returns the layer before a symbolic sequence that drops its mask, or None."""
+    while (history := getattr(x, "_keras_history", None)) and carried_mask(x) is None:
+        layer, shape = history.operation, x.shape[:2]  # there are no public names
+        x = next(iter(layer._inbound_nodes[history.node_index].input_tensors), None)
+        if not isinstance(layer, keras.layers.Layer) or x is None:
             return None
-        after, x = x, inputs[0]
-        if x.shape[:2] != after.shape[:2]:
+        if x.shape[:2] != shape:
             return None
-        if carried_mask(x) is not None:
-            return None if layer.supports_masking else layer
+        if carried_mask(x) is not None and not layer.supports_masking:
+            return layer
     return None
 
 

@@ -29,13 +29,6 @@ from keras_attention.numerics import masks
 Tensor = Any
 Shape = Sequence[Any]
 Arguments = dict[str, Any]
-# The masks of a sequence, by its argument
-MASKS_OF = {
-    "inputs": ("mask", "inputs_mask", "attention_mask"),
-    "value": ("value_mask", "key_mask", "attention_mask"),
-    "key": ("key_mask", "value_mask", "attention_mask"),
-    "memory": ("memory_mask",),
-}
 
 
 class Checked:
@@ -163,21 +156,18 @@ def all_given(layer: Any, args: tuple, kwargs: Arguments) -> Arguments:
 
 def warn_of_lost_masks(layer: Any, arguments: Arguments) -> None:
     """Warns of symbolic sequences without a mask that a layer before has dropped."""
+    given = {name for name, x in arguments.items() if x is not None}
+    if given & {"mask", "value_mask", "key_mask", "memory_mask", "attention_mask"}:
+        return
     names = inspect.signature(layer.call).parameters
-    for name, known in MASKS_OF.items():
-        x, own = arguments.get(name), next((n for n in known if n in names), None)
-        if own is None or not isinstance(x, keras.KerasTensor):
-            continue
-        masked = kernels.carried_mask(x), *(arguments.get(n) for n in known)
-        if any(mask is not None for mask in masked):
-            continue
-        if (loser := kernels.mask_loser(x)) is not None:
+    for name in ("inputs", "value", "key", "memory"):
+        mask = "mask" if name == "inputs" else f"{name}_mask"
+        loser = kernels.mask_loser(arguments.get(name)) if mask in names else None
+        if loser is not None:
             warnings.warn(
-                f"`{name}` of layer {layer.name!r} has no mask: layer {loser.name!r} "
-                f"({type(loser).__name__}) does not pass on that of its input. Padding "
-                "is read as data. Wrap the layer that drops the mask, "
-                "keras_attention.layers.KeepMask(layer), or pass "
-                f"`{own}`.",
+                f"`{name}` of layer {layer.name!r} has no mask; padding counts: layer "
+                f"{loser.name!r} ({type(loser).__name__}) drops the mask of its input. "
+                f"Wrap it, keras_attention.layers.KeepMask(layer), or pass `{mask}`.",
                 stacklevel=2,
             )
 

@@ -156,7 +156,10 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
         return attention
 
     def _norm(self, name: str, shape: tuple) -> keras.layers.Layer:
-        return build_norm(norm_like(self, name), shape)
+        norm = norm_like(self, name)
+        norm.build(shape)
+        norm.axis = [-1]  # for steps (B, D), too; Keras 3.16 counts from the front
+        return norm
 
     def _dense(
         self, name: str, shape: tuple, units: int, active: bool = False
@@ -697,13 +700,6 @@ def norm_like(block: Block, name: str) -> keras.layers.Layer:
         epsilon=block.epsilon, dtype=block.dtype_policy, name=name
     )
     norm.supports_masking = True  # prevents a warning of RMSNormalization
-    return norm
-
-
-def build_norm(norm: keras.layers.Layer, shape: tuple) -> keras.layers.Layer:
-    """Builds a normalization layer for inputs (B, T, D), and for steps (B, D)."""
-    norm.build(shape)
-    norm.axis = [-1]  # since Keras 3.16, `build` counts the axis from the front
     return norm
 
 

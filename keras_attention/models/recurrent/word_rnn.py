@@ -126,14 +126,12 @@ class WordRNN(Completes, ContinuesPrompts, ConfiguredModel):
                 vocabulary_size, dtype=dtype, name="logits"
             )
         parts.loops = [
-            pass_masks(
-                LOOPS[cell](
-                    units,
-                    return_sequences=True,
-                    return_state=True,
-                    dtype=dtype,
-                    name=f"{cell}_{n}",
-                )
+            LOOPS[cell](
+                units,
+                return_sequences=True,
+                return_state=True,
+                dtype=dtype,
+                name=f"{cell}_{n}",
             )
             for n in range(num_layers)
         ]
@@ -190,7 +188,7 @@ class _Parts(SimpleNamespace):
         x = self.dropouts[0](self.embedding(tokens))  # (B, T, D)
         last = []
         for loop, dropout in zip(self.loops, self.dropouts[1:]):
-            x, *state = loop(x, mask=mask)
+            x, *state = pass_masks(loop)(x, mask=mask)
             last.append(state)
             x = dropout(x)
         # As in the other models, logits have no mask: the labels mask more steps.

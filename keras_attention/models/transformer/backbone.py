@@ -18,7 +18,6 @@ from keras_attention.layers.transformer.blocks import (
     Block,
     TransformerDecoderBlock,
     TransformerEncoderBlock,
-    build_norm,
     copy_layer,
     norm_like,
 )
@@ -315,7 +314,7 @@ class Backbone:
         for block, cache, memory in zip(self.blocks, caches, prepared):
             x, cache = block.step(x, cache, index, *memory)
             updated.append(cache)
-        return self._normalize(x), updated
+        return self._normalize(x[:, None])[:, 0], updated  # of the rank that was built
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Returns the logits (..., V) of hidden states (..., D)."""
@@ -327,6 +326,4 @@ class Backbone:
         return getattr(self.embedding.position, "max_length", None)
 
     def _normalize(self, x: Tensor) -> Tensor:
-        if self.norm is None:
-            return x
-        return (self.norm if self.norm.built else build_norm(self.norm, x.shape))(x)
+        return x if self.norm is None else self.norm(x)

@@ -162,13 +162,6 @@ def test_layers_that_do_not_keep_time_are_refused(make, error):
         KeepMask(make())(np.ones((2, 7, 3), "float32"), mask=np.ones((2, 7), bool))
 
 
-@carries_masks
-def test_a_layer_that_removes_the_mask_is_refused():
-    _, x = embedded(UNITS)  # of (batch, 5, 5), and the pooled one (batch, 5)
-    with pytest.raises(ValueError, match="must not remove the mask"):
-        KeepMask(layers.AttentionPooling())(x)
-
-
 def cell_over(memory):
     rnn = AttentionRNN(keras.layers.GRUCell(UNITS), Attention())
     return rnn(keras.Input((None, 3)), memory)
@@ -189,7 +182,7 @@ def test_a_lost_mask_is_named(name):
     _, x = embedded()
     lost = keras.layers.Dense(UNITS)(keras.layers.Dropout(0.1)(Scaled()(x)))
     name = "value" if name == "key" else name
-    with pytest.warns(UserWarning, match=rf"`{name}` of layer .* \(Scaled\) does not"):
+    with pytest.warns(UserWarning, match=rf"`{name}` of layer .* \(Scaled\) drops"):
         READERS[name](lost)
 
 
