@@ -189,7 +189,7 @@ class ReinforceLoss(_Loss):
             loss = keras.saving.deserialize_keras_object(loss)
         if loss is None:
             loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        if not (isinstance(loss, CATEGORICAL) and loss.from_logits):
+        if not (isinstance(loss, CATEGORICAL) and loss.get_config()["from_logits"]):
             raise ValueError(
                 "`loss` must be one of Keras' categorical cross-entropies, with "
                 f"from_logits=True. Received: loss={loss!r}"
@@ -224,8 +224,9 @@ class ReinforceLoss(_Loss):
         cost = self.loss.call(y_true, y_pred)  # (B,) or (B, T)
         chosen = ops.logsumexp(y_pred, axis=-1)  # 0, with the gradient of z
         counts = ops.ones_like(cost)
-        if getattr(self.loss, "ignore_class", None) is not None:
-            is_label = ops.not_equal(y_true, self.loss.ignore_class)
+        ignored = self.loss.get_config().get("ignore_class")
+        if ignored is not None:
+            is_label = ops.not_equal(y_true, ignored)
             counts = ops.cast(ops.reshape(is_label, ops.shape(cost)), cost.dtype)
         if weights is not None:
             counts = counts * ops.cast(ops.not_equal(weights, 0), cost.dtype)

@@ -539,6 +539,15 @@ def _halting(dtype: Any = None) -> Any:
     return layers.AdaptiveHalting(0.9, 0.0, initial_bias=-1.0, dtype=dtype)
 
 
+def _bidirectional(dtype: Any = None) -> Any:
+    loop = keras.layers.GRU(U, return_sequences=True, dtype=dtype)
+    return keras.layers.Bidirectional(loop, dtype=dtype)
+
+
+def _convolution(dtype: Any = None) -> Any:
+    return keras.layers.Conv1D(U, 2, padding="same", dtype=dtype)
+
+
 def _gru_cell(dtype: Any = None) -> Any:
     return keras.layers.GRUCell(U, recurrent_initializer="he_normal", dtype=dtype)
 
@@ -1104,6 +1113,9 @@ _multi_head = _rows_of(
 _transformer_encoder = _rows_of(
     layers.TransformerEncoderBlock, {"num_heads": 3, "intermediate_dim": U}, **_BLOCK
 )
+_keep_mask = _rows_of(
+    layers.KeepMask, inputs=_steps, trains=True, output_mask=lambda row: row["mask"]
+)
 _depth_recurrence = _rows_of(
     layers.DepthRecurrence, {"block": _encoder_block}, **_BLOCK
 )
@@ -1203,6 +1215,10 @@ ROWS += [
         normalization="rms",
         attention={"position": "rotary", "num_key_value_heads": 2},
     ),
+    _keep_mask("keep_mask", layer=_bidirectional).but(
+        masked=_change("mask", "inputs"), hidden=_hide("mask"), recurrent=True
+    ),
+    _keep_mask("keep_mask_convolution", layer=_convolution),
     Row(
         "adaptive_halting",
         layers.AdaptiveHalting,

@@ -32,6 +32,7 @@ COMPILERS = ("jax", "tensorflow")
 LOADER = pathlib.Path(__file__).parent / "load_files.py"
 OBJECTS = (  # arguments with a config
     "model",
+    "layer",
     "activation",
     "block",
     "halting",

@@ -71,7 +71,7 @@ the same functions:
   the device holds. `ring_attention`, see :func:`keras_attention.ops.ring_attention`.
   They raise an error on all backends but JAX
 - `takes_training(layer)`, `in_layer_call()`, `carried_mask(tensor)`,
-  `cast_with_mask(x, dtype)`: access to private names of Keras
+  `mask_loser(tensor)`, `cast_with_mask(x, dtype)`: access to private names of Keras
 - `is_traced(tensor)`: whether the values of a tensor are unknown, as inside a compiled
   function or while a graph is built. `is_readable(tensor)`: whether they are known and
   in the memory of the host, so that reading them waits for no accelerator
@@ -174,6 +174,7 @@ carried_mask = _keras.carried_mask
 cast_with_mask = _keras.cast_with_mask
 in_layer_call = _keras.in_layer_call
 is_exporting = _keras.is_exporting
+mask_loser = _keras.mask_loser
 stable_argsort = _keras.stable_argsort
 takes_training = _keras.takes_training
 without_initial_values = _keras.without_initial_values

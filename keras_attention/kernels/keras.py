@@ -35,6 +35,20 @@ def carried_mask(x: Any) -> Any:
     return getattr(x, "_keras_mask", None)  # Keras passes the mask only to `call`
 
 
+def mask_loser(x: Any) -> Any:
+    """Returns the layer before a symbolic sequence that drops its mask, or None."""
+    while (history := getattr(x, "_keras_history", None)) and carried_mask(x) is None:
+        layer, shape = history.operation, x.shape[:2]  # there are no public names
+        x = next(iter(layer._inbound_nodes[history.node_index].input_tensors), None)
+        if not isinstance(layer, keras.layers.Layer) or x is None:
+            return None
+        if x.shape[:2] != shape:
+            return None
+        if carried_mask(x) is not None and not layer.supports_masking:
+            return layer
+    return None
+
+
 def cast_with_mask(x: Any, dtype: str) -> Tensor:
     """Casts a tensor and keeps the mask that Keras attached to it."""
     y, mask = ops.cast(x, dtype), carried_mask(x)

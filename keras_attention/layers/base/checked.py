@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -73,6 +74,11 @@ class Checked:
             if "Received: " not in str(error):
                 explain(self, given_to(self, args, kwargs), error)
             raise
+
+    def symbolic_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        warn_of_lost_masks(self, all_given(self, args, kwargs))
+        base: Any = super()
+        return base.symbolic_call(*args, **kwargs)
 
     def check_given(self, given: Arguments) -> None:
         """Raises a ValueError if the tensors of a call break declared ranks or ids."""
@@ -146,6 +152,24 @@ def call_arguments(layer: Any, args: tuple, kwargs: Arguments) -> Arguments:
 def all_given(layer: Any, args: tuple, kwargs: Arguments) -> Arguments:
     """Returns all arguments of a call by their names."""
     return {**dict(zip(inspect.signature(layer.call).parameters, args)), **kwargs}
+
+
+def warn_of_lost_masks(layer: Any, arguments: Arguments) -> None:
+    """Warns of symbolic sequences without a mask that a layer before has dropped."""
+    given = {name for name, x in arguments.items() if x is not None}
+    if given & {"mask", "value_mask", "key_mask", "memory_mask", "attention_mask"}:
+        return
+    names = inspect.signature(layer.call).parameters
+    for name in ("inputs", "value", "key", "memory"):
+        mask = "mask" if name == "inputs" else f"{name}_mask"
+        loser = kernels.mask_loser(arguments.get(name)) if mask in names else None
+        if loser is not None:
+            warnings.warn(
+                f"`{name}` of layer {layer.name!r} has no mask; padding counts: layer "
+                f"{loser.name!r} ({type(loser).__name__}) drops the mask of its input. "
+                f"Wrap it, keras_attention.layers.KeepMask(layer), or pass `{mask}`.",
+                stacklevel=2,
+            )
 
 
 def check_usable(layer: keras.layers.Layer, method: str, tensor: Tensor) -> None:

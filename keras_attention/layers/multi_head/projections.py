@@ -126,7 +126,7 @@ def build_projections(layer: Any, query: tuple, value: tuple, key: tuple) -> Non
         setattr(layer, f"_{name}_dense", dense)
         dense.build(shape)
         # The einsum of a backend would repeat inputs of width 1.
-        dense.input_spec = keras.layers.InputSpec(axes={-1: shape[-1]})
+        dense.input_spec = keras.layers.InputSpec(ndim=len(shape), axes={-1: shape[-1]})
     layer._output_dense = layer._make_last(query)
     layer._output_dense.build((*query[:-1], heads, layer.value_dim))
     if layer.query_key_normalization is not None:

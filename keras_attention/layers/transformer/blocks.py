@@ -158,6 +158,7 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
     def _norm(self, name: str, shape: tuple) -> keras.layers.Layer:
         norm = norm_like(self, name)
         norm.build(shape)
+        norm.axis = [-1]  # for steps (B, D), too; Keras 3.16 counts from the front
         return norm
 
     def _dense(

@@ -13,6 +13,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers.base.arguments import fraction
+from keras_attention.layers.base.keep_mask import pass_masks
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.recurrent.scheduled_sampling import ScheduledSampling
 from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
@@ -156,6 +157,7 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
             parts.encoder = keras.layers.Bidirectional(
                 loop, dtype=dtype, name="encoder"
             )
+        pass_masks(parts.encoder)
         parts.bridge = [dense(units, "tanh", "bridge")]
         if cell == "lstm":
             parts.bridge.append(dense(units, None, "bridge_cell"))

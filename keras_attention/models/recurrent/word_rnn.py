@@ -13,6 +13,7 @@ from keras import ops
 
 from keras_attention.layers.base.arguments import fraction
 from keras_attention.layers.base.cells import call_cell
+from keras_attention.layers.base.keep_mask import pass_masks
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.configured_model import ConfiguredModel, check_sizes
 from keras_attention.models.base.generation import ContinuesPrompts
@@ -187,7 +188,7 @@ class _Parts(SimpleNamespace):
         x = self.dropouts[0](self.embedding(tokens))  # (B, T, D)
         last = []
         for loop, dropout in zip(self.loops, self.dropouts[1:]):
-            x, *state = loop(x, mask=mask)
+            x, *state = pass_masks(loop)(x, mask=mask)
             last.append(state)
             x = dropout(x)
         # As in the other models, logits have no mask: the labels mask more steps.

@@ -314,7 +314,7 @@ class Backbone:
         for block, cache, memory in zip(self.blocks, caches, prepared):
             x, cache = block.step(x, cache, index, *memory)
             updated.append(cache)
-        return self._normalize(x), updated
+        return self._normalize(x[:, None])[:, 0], updated  # of the rank that was built
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Returns the logits (..., V) of hidden states (..., D)."""

@@ -9,7 +9,7 @@ from calling import BACKEND, few_compiled, needs_training
 from gradients import gradient, to_numpy
 from keras import ops
 
-from keras_attention.layers import DNC, DNCCell, NTMCell
+from keras_attention.layers import DNC, DNCCell, KeepMask, NTMCell
 from keras_attention.layers.external_memory.memory_cell import MemoryCell
 from keras_attention.ops.memory import links
 
@@ -144,7 +144,7 @@ def test_keras_own_loop_returns_the_same(name):
     keras_loop = keras.layers.RNN(
         cell, return_sequences=True, zero_output_for_mask=True
     )
-    theirs = keras_loop(x, mask=ops.convert_to_tensor(mask))
+    theirs = KeepMask(keras_loop)(x, mask=ops.convert_to_tensor(mask))
     np.testing.assert_allclose(to_numpy(ours), to_numpy(theirs), atol=1e-6)
 
 
