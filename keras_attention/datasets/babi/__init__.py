@@ -53,3 +53,4 @@ __all__ = [
     "vectorize",
     "with_new_words",
 ]
+__dir__ = __all__.copy

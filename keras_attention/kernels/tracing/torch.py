@@ -64,7 +64,8 @@ def warn_of_compiler() -> bool:
     The warning names the line of the user that calls it. A function that the user
     passes to `torch.compile`, or exports, gives no warning.
     """
-    trainer, frame = None, None if _warned else sys._getframe()
+    trainer: Any = None
+    frame: Any = None if _warned else sys._getframe()
     while frame is not None:
         trainer = frame if frame.f_globals.get("__name__") == _TRAINER else trainer
         frame = frame.f_back
