@@ -1,4 +1,10 @@
-"""The attention family for Keras 3, on TensorFlow, JAX and torch."""
+"""The attention family for Keras 3, on TensorFlow, JAX and torch.
+
+`datasets`, `presets`, `text` and `visualization` are imported when they are used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from keras_attention.backend_choice import choose_backend
 from keras_attention.version import __version__
@@ -19,17 +25,32 @@ from keras_attention import (  # noqa: E402
 from keras_attention.layers import record_attention, with_attention  # noqa: E402
 from keras_attention.models.base import recorded  # noqa: E402
 
+if TYPE_CHECKING:
+    from keras_attention import datasets, presets, text, visualization
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return import_module(f"{__name__}.{name}")
+
+
 __all__ = [
     "__version__",
     "callbacks",
+    "datasets",
     "distribution",
     "layers",
     "losses",
     "models",
     "ops",
+    "presets",
     "record_attention",
     "recorded",
     "samplers",
     "schedules",
+    "text",
+    "visualization",
     "with_attention",
 ]
+__dir__ = __all__.copy  # what `dir` and completion list

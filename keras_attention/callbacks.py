@@ -33,6 +33,7 @@ __all__ = [
     "TensorBoardAttention",
     "is_switch",
 ]
+__dir__ = __all__.copy
 
 _GAP = 128  # the grey between the images of heads
 _files = itertools.count()  # two files of a process within a second have other names

@@ -27,6 +27,7 @@ __all__ = [
     "SmoothedCrossentropy",
     "SupportingFactLoss",
 ]
+__dir__ = __all__.copy
 
 Tensor = Any
 # Losses that are invariant to adding a constant to all logits of a label.

@@ -10,6 +10,9 @@ from keras import ops
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import arguments_of, export
 
+__all__ = ["WarmupInverseSqrt"]
+__dir__ = __all__.copy
+
 
 @export
 class WarmupInverseSqrt(keras.optimizers.schedules.LearningRateSchedule):

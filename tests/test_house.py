@@ -199,11 +199,48 @@ def test_folders_of_a_room_point_the_right_way(path):
         assert right, f"{where}: wrong way"
 
 
-def test_the_rest_is_imported_when_asked_for():
+def test_the_rest_is_imported_when_asked_for(monkeypatch):
     """`import keras_attention` brings no data, no pictures and no vocabularies."""
-    for module, line in imports(PACKAGE / "__init__.py"):
-        target = module.split(".")[1:2]
-        assert not WHEN_ASKED & {*target}, f"__init__.py:{line} imports {module}"
+    tree = parse(PACKAGE / "__init__.py")
+    (types,) = [node for node in tree.body if isinstance(node, ast.If)]
+    lazy = {alias.name for node in types.body for alias in node.names}
+    assert ast.unparse(types.test) == "TYPE_CHECKING"
+    assert lazy == WHEN_ASKED - {"explore"}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            assert not WHEN_ASKED & {*node.module.split(".")}, f"line {node.lineno}"
+            names = {alias.name for alias in node.names}
+            assert not WHEN_ASKED & names, f"line {node.lineno}"
+    for name in lazy:
+        module = importlib.import_module(f"keras_attention.{name}")
+        monkeypatch.delattr(keras_attention, name)
+        assert getattr(keras_attention, name) is module
+    with pytest.raises(AttributeError, match="no attribute 'nowhere'"):
+        _ = keras_attention.nowhere
+
+
+def listing():
+    """The modules of which users list the names."""
+    yield "keras_attention"
+    for name in keras_attention.__all__:
+        path = PACKAGE / name
+        if path.is_dir() or path.with_suffix(".py").exists():
+            yield f"keras_attention.{name}"
+    for path in FILES:
+        if path.name == "__init__.py" and path.parent.parent.name == "datasets":
+            yield f"keras_attention.datasets.{path.parent.name}"
+
+
+@pytest.mark.parametrize("name", [*listing()])
+def test_dir_lists_public_names_only(name):
+    module = importlib.import_module(name)
+    assert sorted(module.__all__) == dir(module)
+
+
+def test_completion_knows_the_class_of_a_preset():
+    """jedi takes `Self` for the class of the method, which has no `answer`."""
+    annotations = keras_attention.models.MemN2N.from_preset.__annotations__
+    assert annotations["cls"] == f"type[{annotations['return']}]"
 
 
 @in_each_room

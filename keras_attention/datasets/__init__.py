@@ -53,3 +53,4 @@ __all__ = [
     "triples",
     "words",
 ]
+__dir__ = __all__.copy

@@ -9,3 +9,4 @@ from keras_attention.distribution.layouts import (
 )
 
 __all__ = ["Placement", "Report", "check", "distribute", "layout_map"]
+__dir__ = __all__.copy

@@ -75,6 +75,8 @@ the same functions:
 - `is_traced(tensor)`: whether the values of a tensor are unknown, as inside a compiled
   function or while a graph is built. `is_readable(tensor)`: whether they are known and
   in the memory of the host, so that reading them waits for no accelerator
+- `is_compiling()`: whether torch's compiler traces this code; False on other backends.
+  `warn_of_compiler()`: a warning that Keras' `jit_compile=True` is the reason
 - `changes(variables)`: a function that tells whether the values of the variables may
   have changed since; False only where the backend proves it. It reads them only on
   TensorFlow, after a sparse gradient
@@ -163,6 +165,8 @@ on_rows = _placement.on_rows
 ring_attention = _ring.ring_attention
 save_function = _saved_model.save_function
 is_readable = _tracing.is_readable
+is_compiling = getattr(_tracing, "is_compiling", bool)  # bool() is False
+warn_of_compiler = getattr(_tracing, "warn_of_compiler", bool)
 COMPLEX = _tracing.COMPLEX
 INTEGERS = _tracing.INTEGERS
 ERRORS = (

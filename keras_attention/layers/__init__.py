@@ -38,3 +38,4 @@ __all__ = [
     *scores.__all__,
     *transformer.__all__,
 ]
+__dir__ = __all__.copy

@@ -61,3 +61,4 @@ __all__ = [
     "WordHash",
     "WordRNN",
 ]
+__dir__ = __all__.copy

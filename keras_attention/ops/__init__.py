@@ -52,3 +52,4 @@ __all__ = [
     "sinks",
     "streaming",
 ]
+__dir__ = __all__.copy

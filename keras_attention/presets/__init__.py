@@ -49,6 +49,7 @@ __all__ = [
     "names",
     "write",
 ]
+__dir__ = __all__.copy
 
 
 def __getattr__(name: str) -> Any:
@@ -56,7 +57,3 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = _MODULES.get(name, "keras_attention.presets.preprocessors")
     return getattr(importlib.import_module(module), name)
-
-
-def __dir__() -> list[str]:
-    return __all__

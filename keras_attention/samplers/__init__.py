@@ -71,3 +71,4 @@ __all__ = [
     "TopPSampler",
     "get",
 ]
+__dir__ = __all__.copy

@@ -50,6 +50,7 @@ __all__ = [
     "tokenize",
     "translate",
 ]
+__dir__ = __all__.copy
 
 
 def __getattr__(name: str) -> Any:
@@ -58,7 +59,3 @@ def __getattr__(name: str) -> Any:
     from keras_attention.text import tensorflow_text
 
     return getattr(tensorflow_text, name)
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -45,3 +45,4 @@ __all__ = [
     "softmax_view",
     "to_html",
 ]
+__dir__ = __all__.copy

@@ -56,3 +56,4 @@ __all__ = [
     "vectorize",
     "with_new_words",
 ]
+__dir__ = __all__.copy

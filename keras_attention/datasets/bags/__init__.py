@@ -32,3 +32,4 @@ __all__ = [
     "read_mat",
     "read_table",
 ]
+__dir__ = __all__.copy

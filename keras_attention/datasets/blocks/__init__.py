@@ -41,3 +41,4 @@ __all__ = [
     "is_reached",
     "moved",
 ]
+__dir__ = __all__.copy

@@ -29,3 +29,4 @@ __all__ = [
     "read_split",
     "vectorize",
 ]
+__dir__ = __all__.copy

@@ -88,3 +88,4 @@ __all__ = [
     "shortest_path",
     "traversal",
 ]
+__dir__ = __all__.copy

@@ -36,3 +36,4 @@ __all__ = [
     "tokenize",
     "vectorize",
 ]
+__dir__ = __all__.copy

@@ -83,3 +83,4 @@ __all__ = [
     "several_values",
     "vectorize",
 ]
+__dir__ = __all__.copy

@@ -32,3 +32,4 @@ __all__ = [
     "save_vectors",
     "tokenize",
 ]
+__dir__ = __all__.copy

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +17,9 @@ __all__ = ["COMPLEX", "ERRORS", "INTEGERS", "changes", "is_readable", "is_traced
 
 Tensor = Any
 COMPLEX, INTEGERS = dtypes(torch)
+is_compiling = torch.compiler.is_compiling
+_TRAINER = "keras.src.backend.torch.trainer"  # Keras' `fit` and `predict`
+_warned: set[str] = set()
 
 
 def is_traced(tensor: Tensor) -> bool:
@@ -50,6 +55,35 @@ def changes(variables: list[Any]) -> Callable[[], bool]:
         variable.value is not value or value._version != count
         for variable, value, count in zip(variables, held, counts)
     )
+
+
+@torch.compiler.assume_constant_result  # runs while the compiler traces its caller
+def warn_of_compiler() -> bool:
+    """Warns, once per process, if Keras' `fit` or `predict` compiles with torch.
+
+    The warning names the line of the user that calls it. A function that the user
+    passes to `torch.compile`, or exports, gives no warning.
+    """
+    trainer: Any = None
+    frame: Any = None if _warned else sys._getframe()
+    while frame is not None:
+        trainer = frame if frame.f_globals.get("__name__") == _TRAINER else trainer
+        frame = frame.f_back
+    if trainer is not None:
+        name, frame = trainer.f_locals["self"].name, trainer.f_back
+        while frame.f_globals.get("__name__", "").startswith("keras."):
+            frame = frame.f_back
+        _warned.add(name)
+        warnings.warn_explicit(
+            f"torch's compiler traces the model {name!r}, which can take minutes, "
+            "because the model has the option `jit_compile=True`. Files that JAX saved "
+            "have this option. To run without the compiler, load the model again and "
+            "set `model.jit_compile = False` before `fit`, `evaluate` or `predict`.",
+            UserWarning,
+            frame.f_code.co_filename,
+            frame.f_lineno,
+        )
+    return True
 
 
 def _is_stored(tensor: Tensor) -> bool:

@@ -49,6 +49,8 @@ class Checked:
         cls._has_rules = overrides or bool(cls.input_ranks or cls.id_sizes)
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if kernels.is_compiling():
+            kernels.warn_of_compiler()
         # Loops, because every call passes here: comprehensions and sets take longer.
         whole = False
         for x in args:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import keras
 import numpy as np
@@ -34,6 +34,7 @@ from keras_attention.layers.base.serialization import (
 )
 from keras_attention.models.base import preset_folder
 
+T = TypeVar("T")  # editors complete the methods of a class, but not for `Self`
 # Seconds of calls with one signature before `fit` and `predict` on torch trace it.
 # Tracing takes about as long.
 TRACE_AFTER = 1.0
@@ -122,8 +123,11 @@ class ConfiguredModel(PortableCompilation, Checked, keras.Model):
 
     @classmethod
     def from_preset(
-        cls, preset: str | os.PathLike[str], load_weights: bool = True, **kwargs: Any
-    ) -> Self:
+        cls: type[T],
+        preset: str | os.PathLike[str],
+        load_weights: bool = True,
+        **kwargs: Any,
+    ) -> T:
         """Loads a trained network, with its `preprocessor`.
 
         Args:
