@@ -13,6 +13,7 @@ inputs, labels = sentences.vectorize(train, vocabulary)
 
 import os
 from collections.abc import Iterable
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -174,8 +175,8 @@ def vectorize(
             the first T words.
 
     Raises:
-        ValueError: `sentences` is empty, a sentence has no words, or `length` is below
-            1.
+        ValueError: `sentences` is empty, a sentence has no words, a label is not a
+            whole number from 0 on, or `length` is below 1.
 
     Example:
         ```python
@@ -195,5 +196,11 @@ def vectorize(
             raise ValueError(f"sentences[{i}] has no words. Received: {text!r}")
     width = length or max(map(len, rows))
     tokens = padded([row[:width] for row in rows], width)  # (N, T)
+    for i, (_, label) in enumerate(sentences):
+        if not isinstance(label, Integral) or not 0 <= label < 2**31:
+            raise ValueError(
+                f"sentences[{i}] must have a label that is a whole number from 0 on. "
+                f"Received: {label!r}"
+            )
     labels = np.array([label for _, label in sentences], np.int32)  # (N,)
     return Vectors({"tokens": tokens}, labels)

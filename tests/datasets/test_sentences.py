@@ -118,6 +118,14 @@ def test_vectors():
             lambda: sentences.vectorize(FOUND, Vocabulary(["a"]), 0),
             "`length` must be at least 1. Received: length=0",
         ),
+        (
+            lambda: sentences.vectorize([("a", 0), ("a", 1.7)], Vocabulary(["a"])),
+            r"sentences\[1\] must have a label .* whole number from 0 on. .*: 1.7",
+        ),
+        (
+            lambda: sentences.vectorize([("a", 2**31)], Vocabulary(["a"])),
+            r"sentences\[0\] must have a label .* Received: 2147483648",
+        ),
     ],
 )
 def test_what_is_refused(call, message):

@@ -74,7 +74,7 @@ def read_mat(path: str | os.PathLike[str]) -> Bags:
     if missing:
         raise _damaged(path, f"it has no {' and no '.join(missing)}")
     features, numbers, labels = (content[name] for name in _FIELDS)
-    return _bags(path, features, numbers.reshape(-1), labels.reshape(-1) > 0)
+    return _bags(path, features, numbers.reshape(-1), labels.reshape(-1))
 
 
 def read_table(path: str | os.PathLike[str]) -> Bags:
@@ -108,19 +108,27 @@ def read_table(path: str | os.PathLike[str]) -> Bags:
     if not rows:
         raise _damaged(path, "it has no line")
     table = np.array(rows)
-    return _bags(path, table[:, 2:], table[:, 1], table[:, 0] > 0)
+    return _bags(path, table[:, 2:], table[:, 1], table[:, 0])
 
 
 def _bags(
-    path: Path, features: np.ndarray, numbers: np.ndarray, positive: np.ndarray
+    path: Path, features: np.ndarray, numbers: np.ndarray, labels: np.ndarray
 ) -> Bags:
     """Builds `Bags` from each instance's features, bag and label."""
-    if features.ndim != 2 or not len(features) == len(numbers) == len(positive):
+    if features.ndim != 2 or not len(features) == len(numbers) == len(labels):
         raise _damaged(
             path,
             f"its features are of shape {features.shape}, and it has {len(numbers)} "
-            f"numbers of bags and {len(positive)} labels",
+            f"numbers of bags and {len(labels)} labels",
         )
+    wrong = np.flatnonzero(~(np.isfinite(numbers) & np.isfinite(labels)))
+    if len(wrong):
+        raise _damaged(
+            path,
+            f"a bag and a label must be finite numbers. Received: bag "
+            f"{numbers[wrong[0]]:g} and label {labels[wrong[0]]:g}",
+        )
+    positive = labels > 0
     names, bag = np.unique(numbers, return_inverse=True)
     count = np.bincount(bag)
     positives = np.bincount(bag, positive)

@@ -591,4 +591,4 @@ def _ring_positions(last: Tensor, size: int) -> Tensor:
 
 
 def _array(parameter: Any) -> np.ndarray:
-    return np.asarray(parameter.detach().cpu().float().numpy())
+    return np.asarray(parameter.detach().cpu().double().numpy())  # exact for all

@@ -6,8 +6,10 @@ sentence.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Self
 
@@ -62,6 +64,17 @@ class Answers(NamedTuple):
     scored: np.ndarray
 
 
+def _one_thread_at_a_time(method: Callable) -> Callable:
+    """Lets other threads wait: SQLite, calling Python, would block them for ever."""
+
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return call
+
+
 class LargeMemory:
     """Stores very many facts, and answers questions by a trained `MemNN`.
 
@@ -73,7 +86,8 @@ class LargeMemory:
     `MemNN.remember` makes a memory of an array. `build` makes one on the disk from a
     stream of facts. `save` writes a memory to a folder, and `load` opens it. The folder
     has one SQLite file, of which only what a question needs is read. Several processes
-    may use a memory on the disk and append to it at the same time.
+    may use a memory on the disk and append to it at the same time. Threads may share a
+    memory, and use it one after another.
 
     Args:
         model: a trained `MemNN`.
@@ -115,6 +129,7 @@ class LargeMemory:
         self._sentences, self._file, self._hash = sentences, file, index
         self._index: CandidateIndex | None = index
         self._digest: str | None = None
+        self._lock = vars(self).get("_lock") or threading.RLock()
 
     @property
     def size(self) -> int:
@@ -180,6 +195,7 @@ class LargeMemory:
         write(path, SentenceKeys(model).about(index), groups, index)
         return cls.load(path, model, verify=False)
 
+    @_one_thread_at_a_time
     def append(self, facts: np.ndarray) -> None:
         """Adds facts after the last one.
 
@@ -219,6 +235,7 @@ class LargeMemory:
         self._file.append(facts, self._hash)
         self._digest = None
 
+    @_one_thread_at_a_time
     def save(self, path: str | os.PathLike[str]) -> None:
         """Saves the facts and the hash, but not the model, to a folder.
 
@@ -277,6 +294,7 @@ class LargeMemory:
         memory._set(sentences, file, index)
         return memory
 
+    @_one_thread_at_a_time
     def sentences(self, facts: np.ndarray) -> np.ndarray:
         """Returns the words of the facts `facts` (n,), integers (n, L).
 
@@ -300,6 +318,7 @@ class LargeMemory:
         self._sentences.check()
         return self._sentences.embed(self.sentences(np.arange(start, stop)))
 
+    @_one_thread_at_a_time
     def digest(self) -> str:
         """Returns a digest of the facts and of the weights that embed them.
 
@@ -312,6 +331,7 @@ class LargeMemory:
             self._digest = digest.hexdigest()
         return self._digest
 
+    @_one_thread_at_a_time
     def answer(self, questions: np.ndarray) -> Answers:
         """Retrieves the supporting facts and answers each question with a word.
 

@@ -173,6 +173,14 @@ def test_from_torch_gives_the_numbers_of_torch(more):
     assert_equals(layer, expected, (q, v, k), value_mask=mask)
 
 
+def test_from_torch_keeps_float64():
+    torch = pytest.importorskip("torch")
+    module = torch.nn.MultiheadAttention(6, 3, dtype=torch.float64)
+    layer = layers.MultiHeadAttention.from_torch(module, dtype="float64")
+    kernel = layer.get_weights()[-2].reshape(6, 6)
+    np.testing.assert_array_equal(kernel, module.out_proj.weight.detach().numpy().T)
+
+
 def test_from_torch_refuses_keys_of_its_own():
     torch = pytest.importorskip("torch")
     module = torch.nn.MultiheadAttention(6, 3, add_zero_attn=True)

@@ -1,5 +1,7 @@
 """A large memory whose index was replaced, and what an index may return."""
 
+import threading
+
 import large_memories
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from large_memories import files_of, strong_network
 
 from keras_attention.losses import SupportingFactLoss
 from keras_attention.models import ClusterHash, LargeMemory, MemNN, WordHash
+from keras_attention.models.memory_networks import fact_file
 
 WORDS = 41
 FACTS = np.random.default_rng(0).integers(1, WORDS, (300, 4))
@@ -226,3 +229,36 @@ def test_the_digest_is_of_the_facts_and_the_model(tmp_path):
     facts = FACTS.copy()
     facts[151, 1] = 1 + facts[151, 1] % (WORDS - 1)
     assert model.remember(facts).digest() != memory.digest()
+
+
+def test_threads_wait_while_another_appends(tmp_path, monkeypatch):
+    """Two threads in one SQLite connection can block each other for ever."""
+    rng = np.random.default_rng(0)
+    facts, questions = rng.integers(1, 30, (60, 3)), rng.integers(1, 30, (4, 2))
+    model = strong_network(30, 8)
+    model.remember(facts[:40], WordHash(facts[:40], 0.5)).save(tmp_path / "m")
+    memory = LargeMemory.load(tmp_path / "m", model)
+    writes, goes_on, answers = threading.Event(), threading.Event(), []
+    add = fact_file.FactFile._add
+
+    def slow(self, *args):
+        add(self, *args)
+        writes.set()
+        assert goes_on.wait(30)
+
+    monkeypatch.setattr(fact_file.FactFile, "_add", slow)
+    threads = [
+        threading.Thread(target=memory.append, args=(facts[40:],)),
+        threading.Thread(target=lambda: answers.append(memory.answer(questions))),
+    ]
+    threads[0].start()
+    assert writes.wait(30)
+    threads[1].start()
+    threads[1].join(0.2)
+    waited = threads[1].is_alive()
+    goes_on.set()
+    for thread in threads:
+        thread.join(30)
+    assert waited
+    expected = model.remember(facts, WordHash(facts, 0.5)).answer(questions)
+    np.testing.assert_array_equal(answers[0].facts, expected.facts)
