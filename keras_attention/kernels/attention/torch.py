@@ -8,6 +8,8 @@ from typing import Any
 import keras
 import torch
 import torch.nn.functional as F
+from torch.autograd import forward_ad
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
 from keras_attention.kernels.attention import reference, tiles
@@ -50,7 +52,7 @@ def dot_product_attention(
     if plain and k.device.type == "cpu" and not _is_traced() and k.shape[2] < VECTOR:
         plain, bias = False, None if is_causal else q.new_zeros(1, 1)
     if plain:
-        out = F.scaled_dot_product_attention(q, k, v, is_causal=is_causal, **options)
+        out = _fused(q, k, v, is_causal=is_causal, **options)
         return out.transpose(1, 2)  # (B, T, H, V)
     if is_causal and _blocks_pay(q, k, bias):
         queries, keys = q.shape[2], k.shape[2]
@@ -94,14 +96,48 @@ def lookup(query: Tensor, table: Tensor, count: Any) -> Tensor | None:
     if query.is_cuda and (query.dtype != torch.float32 or query.shape[-1] % 4):
         return None  # torch would use kernels that store all scores
     rows = table[: int(count)][None, None]
-    return F.scaled_dot_product_attention(query[None, None], rows, rows, scale=1.0)[
-        0, 0
-    ]
+    return _fused(query[None, None], rows, rows, scale=1.0)[0, 0]
 
 
 def _is_traced() -> bool:
     """Returns whether the sizes of tensors may be symbolic."""
     return torch.jit.is_tracing() or torch.compiler.is_compiling()
+
+
+def _fused(*tensors: Tensor, **options: Any) -> Tensor:
+    """Computes torch's attention, with gradients of any order.
+
+    The fused kernels only have a first gradient. `_recorded` replaces it where torch
+    records it. `torch.func` and forward-mode gradients use the explicit kernel.
+    """
+    attention = F.scaled_dot_product_attention
+    if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
+        with sdpa_kernel(SDPBackend.MATH):
+            return attention(*tensors, **options)
+    out = attention(*tensors, **options)
+    node = None if _is_traced() else out.grad_fn
+    if type(node).__name__ == "SliceBackward0":  # CUDA pads some widths
+        node = node.next_functions[0][0]
+    if hasattr(type(node), "_saved_query"):
+        node.register_hook(_recorded)
+    return out
+
+
+def _recorded(gradients: tuple, slopes: tuple) -> tuple | None:
+    """Returns the gradients of a fused kernel with their graph, if it is recorded."""
+    if not torch.is_grad_enabled() or slopes[0] is None:
+        return None
+    node: Any = torch._C._current_autograd_node()
+    names = "query", "key", "value", "attn_mask", "attn_bias"
+    saved = [getattr(node, f"_saved_{name}", None) for name in names]
+    # Of views: the gradient of a query must not flow through a key computed from it.
+    sources = [x.view_as(x) for x in saved if x is not None]
+    options = {"is_causal": node._saved_is_causal, "scale": node._saved_scale}
+    with sdpa_kernel(SDPBackend.MATH):
+        out = F.scaled_dot_product_attention(*sources, **options, enable_gqa=True)
+    wanted = [x for x, first in zip(sources, gradients) if first is not None]
+    results = iter(torch.autograd.grad(out, wanted, slopes[0], create_graph=True))
+    return tuple(None if first is None else next(results) for first in gradients)
 
 
 def _masked(
@@ -115,7 +151,7 @@ def _masked(
     """Computes attention over heads (B, H, ·, E) with a mask or bias."""
     added = None if bias is None else bias.to(q.dtype)
     if mask is None:
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=added, **options)
+        return _fused(q, k, v, attn_mask=added, **options)
     # The softmax of a fully masked row is undefined. Such rows are unmasked, computed
     # and set to 0, so that neither the output nor the gradient is NaN.
     alive = mask.any(dim=-1, keepdim=True)
@@ -124,7 +160,7 @@ def _masked(
     visible = mask | ~alive
     if added is not None:
         visible = torch.where(visible, added, float("-inf"))
-    out = F.scaled_dot_product_attention(q, k, v, attn_mask=visible, **options)
+    out = _fused(q, k, v, attn_mask=visible, **options)
     if torch.is_grad_enabled():
         return torch.where(alive, out, torch.zeros_like(out))
     return out.masked_fill_(~alive, 0)
