@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import keras
@@ -10,7 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch.autograd import forward_ad
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.checkpoint import checkpoint
 
 from keras_attention.kernels.attention import reference, tiles
 from keras_attention.kernels.tracing.torch import is_traced
@@ -104,6 +104,11 @@ def _is_traced() -> bool:
     return torch.jit.is_tracing() or torch.compiler.is_compiling()
 
 
+def _is_transformed() -> bool:
+    """Returns whether `torch.func` or forward-mode gradients are active."""
+    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+
+
 def _fused(*tensors: Tensor, **options: Any) -> Tensor:
     """Computes torch's attention, with gradients of any order.
 
@@ -111,13 +116,11 @@ def _fused(*tensors: Tensor, **options: Any) -> Tensor:
     records it. `torch.func` and forward-mode gradients use the explicit kernel.
     """
     attention = F.scaled_dot_product_attention
-    if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
+    if _is_transformed():
         with sdpa_kernel(SDPBackend.MATH):
             return attention(*tensors, **options)
     out = attention(*tensors, **options)
     node = None if _is_traced() else out.grad_fn
-    if type(node).__name__ == "SliceBackward0":  # CUDA pads some widths
-        node = node.next_functions[0][0]
     if hasattr(type(node), "_saved_query"):
         node.register_hook(_recorded)
     return out
@@ -135,9 +138,15 @@ def _recorded(gradients: tuple, slopes: tuple) -> tuple | None:
     options = {"is_causal": node._saved_is_causal, "scale": node._saved_scale}
     with sdpa_kernel(SDPBackend.MATH):
         out = F.scaled_dot_product_attention(*sources, **options, enable_gqa=True)
-    wanted = [x for x, first in zip(sources, gradients) if first is not None]
-    results = iter(torch.autograd.grad(out, wanted, slopes[0], create_graph=True))
-    return tuple(None if first is None else next(results) for first in gradients)
+    return _gradients(out, slopes[0], sources, [x is not None for x in gradients])
+
+
+def _gradients(out: Tensor, slope: Tensor, sources: list, needed: Any) -> tuple:
+    """Returns the gradients with respect to some sources, and None for the others."""
+    wanted = [x for x, is_needed in zip(sources, needed) if is_needed]
+    is_recorded = torch.is_grad_enabled()
+    results = iter(torch.autograd.grad(out, wanted, slope, create_graph=is_recorded))
+    return tuple(next(results) if is_needed else None for is_needed in needed)
 
 
 def _masked(
@@ -188,7 +197,7 @@ def _in_blocks(
     # The gradient of a split joins the gradients of its parts. The gradients of slices
     # would be as large as the whole tensor, one for each block.
     queries, keys, values = (x.split(band.size, 2) for x in (q, k, v))
-    graph = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
+    graph = torch.is_grad_enabled() and not _is_transformed()
 
     def block(start: int, stop: int, q: Tensor, *tensors: Tensor) -> Tensor:
         half = len(tensors) // 2
@@ -212,9 +221,24 @@ def _in_blocks(
             outputs.append(rows.new_zeros(*rows.shape[:3], v.shape[3]))
             continue
         ends = n * band.size, min(last * band.size, band.keys)
-        if graph:
-            out = checkpoint(block, *ends, rows, *near, use_reentrant=False)
-        else:
-            out = block(*ends, rows, *near)
+        form = partial(block, *ends)
+        out = _Recomputed.apply(form, rows, *near) if graph else form(rows, *near)
         outputs.append(out)
     return torch.cat(outputs, 2).transpose(1, 2)
+
+
+class _Recomputed(torch.autograd.Function):
+    """Calls a block, and again for its gradient, which is recorded if necessary."""
+
+    @staticmethod
+    def forward(ctx: Any, block: Any, *tensors: Tensor) -> Tensor:
+        ctx.block = block
+        ctx.save_for_backward(*tensors)
+        return block(*tensors)
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple:
+        with torch.enable_grad():
+            sources = [x.view_as(x) for x in ctx.saved_tensors]  # as in `_recorded`
+            out = ctx.block(*sources)
+        return None, *_gradients(out, slope, sources, ctx.needs_input_grad[1:])

@@ -210,12 +210,7 @@ class KerasAttention(AttentionProtocol):
         return *self._attend(query, prepared, mask, return_weights, False), ()
 
     def _attend_in_window(
-        self,
-        query: Tensor,
-        prepared: Prepared,
-        mask: Tensor | None,
-        state: Any,
-        return_weights: bool,
+        self, query: Tensor, prepared: Prepared, mask: Any, state: Any, weights: bool
     ) -> tuple[Tensor, Tensor | None, Any]:
         """Attends with queries at later positions than 0.
 
@@ -232,9 +227,9 @@ class KerasAttention(AttentionProtocol):
         s = masks.positions(size)
         mask = masks.merge(mask, masks.near(t, s, window))
         if isinstance(size, int) and max(size, steps) <= window:
-            return *self._attend(query, prepared, mask, return_weights, False), state
+            return *self._attend(query, prepared, mask, weights, False), state
         last = ops.broadcast_to(t[..., -1:], (batch, 1)) + ahead
-        column = last - masks.positions(steps + ahead + window - 1)  # (B, N)
+        column = last - masks.positions(steps + ahead + max(window - 1, 1))  # (B, N)
         index = ops.clip(column, 0, size - 1)
         key, value = (
             x if isinstance(x, tuple) else ops.take_along_axis(x, index[..., None], 1)
@@ -245,11 +240,11 @@ class KerasAttention(AttentionProtocol):
         mask = ops.logical_and(mask, (column == index)[:, None])
         rows, prepared = ((0, 0), (ahead, 0), (0, 0)), Prepared(key, value)
         query, mask = (ops.pad(ops.flip(x, 1), rows) for x in (query, mask))
-        output, weights = self._attend(query, prepared, mask, return_weights, False)
-        if weights is not None:
-            is_at = ops.cast(column[:, None, :, None] == s, weights.dtype)
-            weights = ops.matmul(ops.flip(weights[..., ahead:, :], 2), is_at)
-        return ops.flip(output[:, ahead:], 1), weights, state
+        output, shown = self._attend(query, prepared, mask, weights, False)
+        if shown is not None:
+            is_at = ops.cast(column[:, None, :, None] == s, shown.dtype)
+            shown = ops.matmul(ops.flip(shown[..., ahead:, :], 2), is_at)
+        return ops.flip(output[:, ahead:], 1), shown, state
 
     def initial_state(self, prepared: Prepared) -> Any:
         shapes = self.state_shapes(ops.shape(prepared.value)[:2])
