@@ -84,7 +84,8 @@ def _once_jax(f, tensors):
 def _once_torch(f, tensors):
     import torch
 
-    return torch.autograd.grad(f(*tensors), tensors, create_graph=True)
+    options = {"create_graph": True, "materialize_grads": True}
+    return torch.autograd.grad(f(*tensors), tensors, **options)
 
 
 _ONCE = {"jax": _once_jax, "torch": _once_torch, "tensorflow": _tensorflow}

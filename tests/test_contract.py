@@ -23,7 +23,7 @@ from calling import (
     printed_by,
 )
 from catalogue import CORE, ROWS
-from gradients import gradient, to_numpy
+from gradients import gradient, second, to_numpy
 from keras import ops
 
 from keras_attention import models
@@ -63,6 +63,10 @@ def rows(**wanted):
         if all(bool(getattr(row, name)) == value for name, value in wanted.items())
     ]
     return pytest.mark.parametrize("row", parameters)
+
+
+def returns_scores(row):
+    return "return_attention_scores" in inspect.signature(row.cls.call).parameters
 
 
 def parameter(row, *values, compiled=(), name=""):
@@ -364,6 +368,27 @@ def test_returned_scores_times_values_are_the_output(row):
     close(fused, numpy(output))
     if not (row.residual or row.heads):
         close(numpy(output), numpy(scores) @ inputs["value"])
+
+
+@needs_training
+@pytest.mark.parametrize("row", [parameter(row) for row in ROWS if returns_scores(row)])
+def test_second_derivatives_are_those_with_returned_scores(row):
+    """A fused kernel has them, too. JAX and TensorFlow test this in `kernels/`."""
+    inputs, made = arrays(row), row.make()
+    names = [name for name, x in inputs.items() if np.issubdtype(x.dtype, np.floating)]
+    tensors = [inputs.pop(name) for name in names]
+    eager(row, made, {**dict(zip(names, tensors)), **inputs})
+
+    def loss(*x, **more):
+        output = eager(row, made, {**dict(zip(names, x)), **inputs}, **more)
+        return ops.sum((output[0] if isinstance(output, tuple) else output) ** 2)
+
+    along = [np.random.default_rng(2).normal(size=x.shape) for x in tensors]
+    explicit = functools.partial(loss, return_attention_scores=True)
+    fused, wanted = (second(f, tensors, along) for f in (loss, explicit))
+    assert any(x.any() for x in wanted)
+    for one, other in zip(fused, wanted, strict=True):
+        close(one, other, rtol=1e-3, atol=1e-4 * (1 + abs(other).max()))
 
 
 @rows(attention=True)

@@ -46,6 +46,7 @@ class Score(Configured, keras.layers.Layer, abc.ABC):
     """
 
     widths_may_differ = False
+    uses_positions = False  # whether it depends on the positions of keys
 
     float_inputs = ("query", "key")
     input_ranks: ClassVar[Any] = {"query": 3, "key": 3}
@@ -414,7 +415,7 @@ class LocationScore(Score):
         translation" (2015), equation 8.
     """
 
-    widths_may_differ = True
+    widths_may_differ = uses_positions = True
 
     def __init__(
         self, max_length: int, kernel_initializer: Any = "glorot_uniform", **kwargs: Any

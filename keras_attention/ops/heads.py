@@ -224,9 +224,8 @@ def dot_product_attention(
     Returns the output of :func:`attend` with the default score and normalizer, without
     the weights. A fused kernel never stores the weights. On a CPU with large, static T
     and S, the queries are processed in chunks, and the weights are recomputed for the
-    gradient, so memory grows with T + S rather than T · S. Second derivatives work on
-    JAX and TensorFlow, where they store the weights; the torch kernel does not support
-    them.
+    gradient, so memory grows with T + S rather than T · S. Second derivatives store the
+    weights.
 
     Args:
         query: (B, T, H, E).

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import keras
 import torch
 import torch.nn.functional as F
-from torch.utils.checkpoint import checkpoint
+from torch.autograd import forward_ad
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from keras_attention.kernels.attention import reference, tiles
 from keras_attention.kernels.tracing.torch import is_traced
@@ -50,7 +52,7 @@ def dot_product_attention(
     if plain and k.device.type == "cpu" and not _is_traced() and k.shape[2] < VECTOR:
         plain, bias = False, None if is_causal else q.new_zeros(1, 1)
     if plain:
-        out = F.scaled_dot_product_attention(q, k, v, is_causal=is_causal, **options)
+        out = _fused(q, k, v, is_causal=is_causal, **options)
         return out.transpose(1, 2)  # (B, T, H, V)
     if is_causal and _blocks_pay(q, k, bias):
         queries, keys = q.shape[2], k.shape[2]
@@ -94,14 +96,57 @@ def lookup(query: Tensor, table: Tensor, count: Any) -> Tensor | None:
     if query.is_cuda and (query.dtype != torch.float32 or query.shape[-1] % 4):
         return None  # torch would use kernels that store all scores
     rows = table[: int(count)][None, None]
-    return F.scaled_dot_product_attention(query[None, None], rows, rows, scale=1.0)[
-        0, 0
-    ]
+    return _fused(query[None, None], rows, rows, scale=1.0)[0, 0]
 
 
 def _is_traced() -> bool:
     """Returns whether the sizes of tensors may be symbolic."""
     return torch.jit.is_tracing() or torch.compiler.is_compiling()
+
+
+def _is_transformed() -> bool:
+    """Returns whether `torch.func` or forward-mode gradients are active."""
+    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+
+
+def _fused(*tensors: Tensor, **options: Any) -> Tensor:
+    """Computes torch's attention, with gradients of any order.
+
+    The fused kernels only have a first gradient. `_recorded` replaces it where torch
+    records it. `torch.func` and forward-mode gradients use the explicit kernel.
+    """
+    attention = F.scaled_dot_product_attention
+    if _is_transformed():
+        with sdpa_kernel(SDPBackend.MATH):
+            return attention(*tensors, **options)
+    out = attention(*tensors, **options)
+    node = None if _is_traced() else out.grad_fn
+    if hasattr(type(node), "_saved_query"):
+        node.register_hook(_recorded)
+    return out
+
+
+def _recorded(gradients: tuple, slopes: tuple) -> tuple | None:
+    """Returns the gradients of a fused kernel with their graph, if it is recorded."""
+    if not torch.is_grad_enabled() or slopes[0] is None:
+        return None
+    node: Any = torch._C._current_autograd_node()
+    names = "query", "key", "value", "attn_mask", "attn_bias"
+    saved = [getattr(node, f"_saved_{name}", None) for name in names]
+    # Of views: the gradient of a query must not flow through a key computed from it.
+    sources = [x.view_as(x) for x in saved if x is not None]
+    options = {"is_causal": node._saved_is_causal, "scale": node._saved_scale}
+    with sdpa_kernel(SDPBackend.MATH):
+        out = F.scaled_dot_product_attention(*sources, **options, enable_gqa=True)
+    return _gradients(out, slopes[0], sources, [x is not None for x in gradients])
+
+
+def _gradients(out: Tensor, slope: Tensor, sources: list, needed: Any) -> tuple:
+    """Returns the gradients with respect to some sources, and None for the others."""
+    wanted = [x for x, is_needed in zip(sources, needed) if is_needed]
+    is_recorded = torch.is_grad_enabled()
+    results = iter(torch.autograd.grad(out, wanted, slope, create_graph=is_recorded))
+    return tuple(next(results) if is_needed else None for is_needed in needed)
 
 
 def _masked(
@@ -115,7 +160,7 @@ def _masked(
     """Computes attention over heads (B, H, ·, E) with a mask or bias."""
     added = None if bias is None else bias.to(q.dtype)
     if mask is None:
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=added, **options)
+        return _fused(q, k, v, attn_mask=added, **options)
     # The softmax of a fully masked row is undefined. Such rows are unmasked, computed
     # and set to 0, so that neither the output nor the gradient is NaN.
     alive = mask.any(dim=-1, keepdim=True)
@@ -124,7 +169,7 @@ def _masked(
     visible = mask | ~alive
     if added is not None:
         visible = torch.where(visible, added, float("-inf"))
-    out = F.scaled_dot_product_attention(q, k, v, attn_mask=visible, **options)
+    out = _fused(q, k, v, attn_mask=visible, **options)
     if torch.is_grad_enabled():
         return torch.where(alive, out, torch.zeros_like(out))
     return out.masked_fill_(~alive, 0)
@@ -152,7 +197,7 @@ def _in_blocks(
     # The gradient of a split joins the gradients of its parts. The gradients of slices
     # would be as large as the whole tensor, one for each block.
     queries, keys, values = (x.split(band.size, 2) for x in (q, k, v))
-    graph = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
+    graph = torch.is_grad_enabled() and not _is_transformed()
 
     def block(start: int, stop: int, q: Tensor, *tensors: Tensor) -> Tensor:
         half = len(tensors) // 2
@@ -176,9 +221,24 @@ def _in_blocks(
             outputs.append(rows.new_zeros(*rows.shape[:3], v.shape[3]))
             continue
         ends = n * band.size, min(last * band.size, band.keys)
-        if graph:
-            out = checkpoint(block, *ends, rows, *near, use_reentrant=False)
-        else:
-            out = block(*ends, rows, *near)
+        form = partial(block, *ends)
+        out = _Recomputed.apply(form, rows, *near) if graph else form(rows, *near)
         outputs.append(out)
     return torch.cat(outputs, 2).transpose(1, 2)
+
+
+class _Recomputed(torch.autograd.Function):
+    """Calls a block, and again for its gradient, which is recorded if necessary."""
+
+    @staticmethod
+    def forward(ctx: Any, block: Any, *tensors: Tensor) -> Tensor:
+        ctx.block = block
+        ctx.save_for_backward(*tensors)
+        return block(*tensors)
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple:
+        with torch.enable_grad():
+            sources = [x.view_as(x) for x in ctx.saved_tensors]  # as in `_recorded`
+            out = ctx.block(*sources)
+        return None, *_gradients(out, slope, sources, ctx.needs_input_grad[1:])

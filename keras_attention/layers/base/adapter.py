@@ -32,6 +32,7 @@ Tensor = Any
 Attention = Any  # an `AttentionLayer`, or a `KerasAttention` around another layer
 TENSOR_CALL = {"query", "value", "key"}  # as `keras.layers.MultiHeadAttention`
 LIST_CALL = {"mask", "return_attention_scores"}  # as `keras.layers.Attention`
+WINDOWED = keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention
 
 
 def as_attention(layer: Any, name: str = "attention") -> Attention:
@@ -91,6 +92,20 @@ class KerasAttention(AttentionProtocol):
         """The compute dtype of the layer."""
         return self.layer.compute_dtype
 
+    def _window(self, in_steps: bool = True) -> int | None:
+        """Returns the sliding window of a layer of Keras, or None."""
+        known, window = type(self.layer) in WINDOWED, None
+        for name in ("_sliding_window", "sliding_window"):
+            window = getattr(self.layer, name, window)
+        if in_steps and not (known or window is None):
+            raise ValueError(
+                f"Layer {self.name!r} cannot attend step by step: a class of your own "
+                "may use its window in another way than Keras does. Use no window, or "
+                "an attention of keras_attention or Keras itself. Received: "
+                f"sliding_window={window!r} of {type(self.layer).__name__}"
+            )
+        return window if known else None
+
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
         """Builds the layer for these shapes."""
         key_shape = value_shape if key_shape is None else key_shape
@@ -136,11 +151,15 @@ class KerasAttention(AttentionProtocol):
         query, call_masks, *_ = check_call(query, value, key, call_masks)
         self.check_widths(query, value, key)
         sizes = ops.shape(query)[1], ops.shape(key)[1]
+        mask = merge_masks(call_masks, sizes if use_causal_mask else None)
+        window = self._window(in_steps=False)
+        if window is not None:  # it may leave a query without a key
+            mask = masks.merge(mask, masks.sliding_window(*sizes, window)[None])
         recording = is_recording()
         output, weights = self._attend(
             query,
             Prepared(key, value, masks.merge(call_masks.value, call_masks.key)),
-            merge_masks(call_masks, sizes if use_causal_mask else None),
+            mask,
             return_attention_scores or recording is not None,
             training,
             use_causal_mask,
@@ -170,6 +189,8 @@ class KerasAttention(AttentionProtocol):
         return_weights: bool,
     ) -> tuple[Tensor, Tensor | None, Any]:
         """Attends to a prepared memory; see `AttentionLayer.attend_from_state`."""
+        if self._window() is not None:
+            return self._attend_in_window(query, prepared, mask, state, return_weights)
         if self._list and mask is not None:  # it only gets the masks of the keys
             memory_mask: Any = prepared.mask
             if mask.shape[1] != 1 and len(memory_mask.shape) == 2:
@@ -187,6 +208,53 @@ class KerasAttention(AttentionProtocol):
                 return output, shown, ()
             prepared = prepared._replace(mask=mask)
         return *self._attend(query, prepared, mask, return_weights, False), ()
+
+    def _attend_in_window(
+        self, query: Tensor, prepared: Prepared, mask: Any, state: Any, weights: bool
+    ) -> tuple[Tensor, Tensor | None, Any]:
+        """Attends with queries at later positions than 0.
+
+        Keras lets row i attend to column j if |i − j| < w. Both therefore count
+        positions backwards: from the last query in a step, else from its last key.
+        """
+        window: Any = self._window()
+        (batch, steps), size = ops.shape(query)[:2], ops.shape(prepared.value)[1]
+        if isinstance(state, tuple):  # in a step of causal self-attention
+            t, ahead = state[0], 0
+        else:
+            t = masks.positions(steps, ops.cast(state[:, None], "int32"))  # (B, T)
+            state, ahead = state + ops.cast(steps, state.dtype), window - 1
+        s = masks.positions(size)
+        mask = masks.merge(mask, masks.near(t, s, window))
+        if isinstance(size, int) and max(size, steps) <= window:
+            return *self._attend(query, prepared, mask, weights, False), state
+        last = ops.broadcast_to(t[..., -1:], (batch, 1)) + ahead
+        column = last - masks.positions(steps + ahead + max(window - 1, 1))  # (B, N)
+        index = ops.clip(column, 0, size - 1)
+        key, value = (
+            x if isinstance(x, tuple) else ops.take_along_axis(x, index[..., None], 1)
+            for x in prepared[:2]
+        )  # (B, N, ·)
+        mask = ops.broadcast_to(mask, (batch, steps, size))
+        mask = ops.take_along_axis(mask, index[:, None], 2)  # (B, T, N)
+        mask = ops.logical_and(mask, (column == index)[:, None])
+        rows, prepared = ((0, 0), (ahead, 0), (0, 0)), Prepared(key, value)
+        query, mask = (ops.pad(ops.flip(x, 1), rows) for x in (query, mask))
+        output, shown = self._attend(query, prepared, mask, weights, False)
+        if shown is not None:
+            is_at = ops.cast(column[:, None, :, None] == s, shown.dtype)
+            shown = ops.matmul(ops.flip(shown[..., ahead:, :], 2), is_at)
+        return ops.flip(output[:, ahead:], 1), shown, state
+
+    def initial_state(self, prepared: Prepared) -> Any:
+        shapes = self.state_shapes(ops.shape(prepared.value)[:2])
+        return ops.zeros(shapes[0], "float32") if shapes else ()
+
+    def state_shapes(self, shape: tuple[Any, Any]) -> list[tuple]:
+        return [] if self._window() is None else [shape[:1]]
+
+    def _check_steps(self, method: str, inputs: Tensor | None = None) -> None:
+        check_usable(self, method, inputs)
 
     def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> None:
         """Returns None, or raises an error for a random layer during training."""

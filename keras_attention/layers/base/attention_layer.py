@@ -100,8 +100,8 @@ class AttentionProtocol(abc.ABC):
             query: (B, T, Dq), in the compute dtype.
             prepared: the result of `prepare`. Its own mask is not applied here.
             mask: booleans that broadcast to (B, T, S), or None.
-            state: the state before the first query. In a step of `MultiHeadAttention`
-                with a position or a window: the positions of the query and the keys.
+            state: the state before the first query. In `step`, a tuple: the positions
+                of the query and the keys, or `()` if the layer does not need them.
             random: the result of `sample`, or None.
             return_weights: whether to return the weights.
 
@@ -301,7 +301,8 @@ class AttentionProtocol(abc.ABC):
             cache,
             self.prepare(inputs, mask=mask),
         )
-        return cache, masks.positions(ops.shape(cache.mask)[1]), (), cache
+        s = masks.positions(ops.shape(cache.mask)[1])
+        return cache, s, (t, s), cache
 
     def _check_steps(self, method: str, inputs: Tensor | None = None) -> None:
         check_usable(self, method, inputs)

@@ -220,6 +220,12 @@ class CausalLM(Completes, ContinuesPrompts, ConfiguredModel):
         x = ops.take_along_axis(x, source[:, :, None], axis=1)  # (B, P - 1, D)
         caches = []
         for block in self._backbone.blocks:
+            score = getattr(block.self_attention, "score", None)
+            if getattr(score, "uses_positions", False):
+                raise ValueError(
+                    "`attention` must not use the positions of keys to generate: the "
+                    f"padding of shorter prompts shifts them. Received: {score=}"
+                )
             cache = block.initial_cache(ops.shape(tokens)[0], length)
             x, cache = block.step(x, cache, 0, mask=is_valid)
             caches.append(cache)

@@ -7,6 +7,7 @@ from calling import BACKEND, few_compiled
 from gradients import gradient, second, tensor, to_numpy
 from keras import ops
 
+from keras_attention.kernels.attention import reference
 from keras_attention.kernels.attention import tiles as tiled
 from keras_attention.layers import MultiHeadAttention
 from keras_attention.ops import dot_product_attention
@@ -112,16 +113,24 @@ def test_where_there_are_no_gradients(case, planned):
 
 
 @pytest.mark.backends("tensorflow", reason="XLA must know the sizes in a loop")
-def test_xla_compiles_the_blocks(planned):
+@few_compiled("case", ["padding", "causal", "both sides"])
+def test_xla_compiles_the_blocks(case, planned):
     import tensorflow as tf
 
-    case = "padding"
     arrays, mask = inputs(case)
-    form = tf.function(lambda *x: attention(case, x, mask), jit_compile=True)
-    found = to_numpy(form(*(tensor(x) for x in arrays)))
+    probe = references.normal(B, CASES[case][0], H, V, seed=8)
+
+    @tf.function(jit_compile=True)
+    def form(probe, *x):
+        with tf.GradientTape() as tape:
+            tape.watch((probe, x))  # the gradient by the probe is the output
+            loss = tf.reduce_sum(attention(case, x, mask) * probe)
+        return tape.gradient(loss, (probe, *x))
+
+    found = form(*(tensor(x) for x in (probe, *arrays)))
     assert is_banded(planned)
-    wanted = expected(case, np.zeros((B, CASES[case][0], H, V)), arrays, mask)[0]
-    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    for slope, wanted in zip(found, expected(case, probe, arrays, mask), strict=True):
+        np.testing.assert_allclose(to_numpy(slope), wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_half_precision():
@@ -150,22 +159,22 @@ def test_one_bad_query_does_not_affect_the_others():
     assert bad.sum() == np.isnan(found).any((2, 3)).sum() == 1
 
 
-@pytest.mark.skipif(BACKEND == "torch", reason="torch's own kernel has none")
-def test_gradients_of_gradients_are_those_of_the_plain_form(monkeypatch):
+def test_gradients_of_gradients_are_those_of_the_plain_form():
     case = "padding"
     arrays, mask = inputs(case)
     along = [references.normal(*x.shape, seed=30 + i) for i, x in enumerate(arrays)]
+    seen = ops.convert_to_tensor(allowed(case, mask))
+
+    def plain(*x):
+        out = reference.dot_product_attention(*x, seen, E**-0.5, False)
+        return ops.sum(out**2)
 
     def loss(*x):
         return ops.sum(attention(case, x, mask) ** 2)
 
-    def found():
-        return second(loss, arrays, along)
-
-    blocks = found()
-    monkeypatch.setattr(tiled, "LEAST", 10**9)
-    for ours, plain in zip(blocks, found(), strict=True):
-        np.testing.assert_allclose(ours, plain, rtol=1e-3, atol=1e-4)
+    found, wanted = (second(f, arrays, along) for f in (loss, plain))
+    for ours, slope in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(ours, slope, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("causal", [True, False])

@@ -232,6 +232,100 @@ def test_steps_are_causal_self_attention(name):
         adapter.initial_cache(B, T)
 
 
+KINDS = {
+    "MultiHeadAttention": lambda w: keras.layers.MultiHeadAttention(
+        2, 3, sliding_window=w
+    ),
+    "GroupQueryAttention": lambda w: keras.layers.GroupQueryAttention(
+        3, 4, 2, sliding_window=w
+    ),
+}
+
+
+def in_window(name, window):
+    """The adapter of a layer of Keras with a sliding window."""
+    adapter = as_attention(KINDS[name](window))
+    adapter.build((B, T, D), (B, S, D))
+    return adapter
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 9])
+@pytest.mark.parametrize("name", KINDS)
+def test_steps_count_positions_in_a_window(name, window):
+    """A prompt of two, then a step each, in a cache with padding."""
+    adapter, x = in_window(name, window), inputs()[1]
+    given = np.ones((B, S), bool)
+    given[1, 0] = False
+    given = ops.convert_to_tensor(given)
+    with record_attention() as maps:
+        expected = adapter(x, x, value_mask=given, use_causal_mask=True)
+        cache = adapter.initial_cache(B, 13, D)
+        found, cache = adapter.step(x[:, :2], cache, 0, given[:, :2])
+        found = [found[:, 0], found[:, 1]]
+        for t in range(2, S):
+            output, cache = adapter.step(x[:, t], cache, t, given[:, t])
+            found.append(output)
+    np.testing.assert_allclose(
+        to_numpy(ops.stack(found, 1)), to_numpy(expected), atol=1e-5
+    )
+    whole, prompt, *steps = maps.values()
+    rows = [prompt, *(x[..., None, :] for x in steps)]
+    rows = np.concatenate(rows, axis=2)  # (B, H, S, 13)
+    assert not rows[..., S:].any()
+    np.testing.assert_allclose(rows[..., :S], whole, atol=1e-6)
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 4, 9])
+@pytest.mark.parametrize("name", KINDS)
+def test_a_loop_counts_positions_in_a_window(name, window):
+    """Queries of a recurrent decoder, of which the last are past the memory."""
+    adapter = in_window(name, window)
+    query = tensor(references.normal(B, S + 6, D))
+    value = inputs()[1]
+    mask = ops.convert_to_tensor(IS_VALID)
+    expected = adapter(query, value, value_mask=mask, return_attention_scores=True)
+    near = abs(np.arange(S + 6)[:, None] - np.arange(S)) < window
+    seen = near & IS_VALID[:, None]
+    assert not to_numpy(expected[1])[
+        ~np.broadcast_to(seen[:, None], expected[1].shape)
+    ].any()
+    assert not to_numpy(expected[0])[~seen.any(-1)].any()
+    prepared = adapter.prepare(value, mask=mask)
+    state, found = adapter.initial_state(prepared), []
+    assert [tuple(state.shape)] == adapter.state_shapes((B, S)) == [(B,)]
+    for t in (0, slice(1, 4), *range(4, S + 6)):
+        rows = t if isinstance(t, slice) else slice(t, t + 1)
+        *both, state = adapter.attend(query[:, rows], prepared, state)
+        found.append(both)
+    for index, axis in ((0, 1), (1, 2)):
+        steps = ops.concatenate([both[index] for both in found], axis=axis)
+        np.testing.assert_allclose(
+            to_numpy(steps), to_numpy(expected[index]), atol=1e-5
+        )
+
+
+@keras.saving.register_keras_serializable("tests")
+class OneSided(keras.layers.MultiHeadAttention):
+    """Uses the window in a way of its own."""
+
+    def _compute_sliding_window_mask(self, query, value=None):
+        return super()._compute_sliding_window_mask(query, value)
+
+
+def test_the_window_of_another_class_takes_no_steps():
+    block = layers.TransformerEncoderBlock(
+        intermediate_dim=8, attention=OneSided(2, 3, sliding_window=2)
+    )
+    x = inputs()[0]
+    assert tuple(block(x, use_causal_mask=True).shape) == (B, T, D)
+    refusal = "cannot attend step by step.*sliding_window=2 of OneSided"
+    with pytest.raises(ValueError, match=refusal):
+        block.step(x, block.initial_cache(B, T), 0)
+    rnn = layers.AttentionRNN(keras.layers.GRUCell(D), OneSided(2, 3, sliding_window=2))
+    with pytest.raises(ValueError, match=refusal):
+        rnn(x, inputs()[1])
+
+
 @carries_masks
 @pytest.mark.backends("all")  # each backend's tensors hold masks in their own way
 @few_compiled("name", ["MultiHeadAttention", "AdditiveAttention"])
