@@ -450,7 +450,11 @@ def test_numpy_numbers_are_a_part_of_the_key():
     ("arguments", "kwargs", "text"),
     [
         (("greedy", [1]), {}, "`sampler` must be a sampler of .* sampler='greedy'"),
-        ((samplers.GreedySampler(), []), {}, r"`tokens` must be .* tokens=\[\]"),
+        (
+            (samplers.GreedySampler(), []),
+            {},
+            r"`tokens` must not be empty.* tokens=\[\]",
+        ),
         ((samplers.GreedySampler(), [-1]), {}, r"tokens=\[-1\]"),
         ((samplers.GreedySampler(), [1.5]), {}, r"tokens=\[1.5\]"),
         ((samplers.GreedySampler(), [V]), {}, "`tokens` must be of the vocabulary"),
