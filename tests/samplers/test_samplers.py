@@ -453,7 +453,7 @@ def test_numpy_numbers_are_a_part_of_the_key():
         (
             (samplers.GreedySampler(), []),
             {},
-            r"`tokens` must not be empty.* tokens=\[\]",
+            r"must not be empty.* tokens=\[\]",
         ),
         ((samplers.GreedySampler(), [-1]), {}, r"tokens=\[-1\]"),
         ((samplers.GreedySampler(), [1.5]), {}, r"tokens=\[1.5\]"),

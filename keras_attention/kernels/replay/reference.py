@@ -61,7 +61,8 @@ class State:
         return plain + self._parts
 
     def _current_objects(self) -> Iterator[Any]:
-        return _items([*self._dicts(), *self._compared])
+        values = (d.values() for d in self._dicts())
+        return chain(*values, _items(self._compared))
 
     def _current_numbers(self) -> list[Any]:
         return [*map(len, self._dicts()), *map(len, self._sized)]

@@ -279,9 +279,7 @@ class State(reference.State):
 
     def _current_numbers(self) -> list[Any]:
         plain = self.weights if self.is_plain else []
-        memory = [
-            (w.data_ptr(), w.shape, w.stride(), w.dtype, w.requires_grad) for w in plain
-        ]
+        memory = [(w.data_ptr(), w.shape, w.stride(), w.requires_grad) for w in plain]
         return [memory, *super()._current_numbers()]
 
 

@@ -323,7 +323,7 @@ class CompiledFunctions:
     def __init__(self, owner: keras.layers.Layer, most: int = 16) -> None:
         self.owner = owner
         self.most = most
-        self._functions: dict[Hashable, tuple[list, kernels.State, Callable]] = {}
+        self._functions: dict[Hashable, _Entry] = {}
 
     def __call__(
         self,
@@ -356,30 +356,63 @@ class CompiledFunctions:
         """
         eager = bool(getattr(self.owner, "run_eagerly", False))
         xla = bool(getattr(self.owner, "jit_compile", False))
-        used = [*self.owner.variables, *variables]
         name = (key, eager, xla)
         entry = self._functions.get(name)
-        if entry is None or not (_same(entry[0], used) and entry[1].is_current()):
-            before = self._state(objects)  # a hook of torch must run in each call
-            compiles = before.is_current() and not eager
-            compile_ = kernels.compiled if compiles else kernels.uncompiled
+        if entry is None or not entry.state.is_current():
             self._functions.pop(name, None)
-            entry = used, before, compile_(function, used, xla)
+            entry = _Entry(self.owner, function, [*variables], [*objects], eager, xla)
             self._functions[name] = entry
             if len(self._functions) > self.most:
                 del self._functions[next(iter(self._functions))]
-        output = entry[2](*args)
-        if not entry[1].is_current():
-            self._functions[name] = used, self._state(objects), entry[2]
+        output = entry(*args)
+        if not entry.holds():
+            self._functions.pop(name, None)
         return output
-
-    def _state(self, objects: Sequence[Any]) -> kernels.State:
-        return kernels.State([*self.owner._flatten_layers(), *objects])
 
     def clear(self) -> None:
         """Removes all compiled functions."""
         self._functions.clear()
 
 
-def _same(ours: list, theirs: list) -> bool:
-    return len(ours) == len(theirs) and all(a is b for a, b in zip(ours, theirs))
+class _Entry:
+    """A compiled function, and the state of the layers that it holds for."""
+
+    def __init__(
+        self,
+        owner: keras.layers.Layer,
+        function: Callable,
+        variables: list,
+        objects: list,
+        eager: bool,
+        xla: bool,
+    ) -> None:
+        self.owner, self.extra, self.objects = owner, variables, objects
+        self.variables = self._current_variables()
+        self.state = self._current_state()
+        self.has_run = False
+
+        def run(*args: Any) -> Any:  # not after the compilation, on JAX and TensorFlow
+            self.has_run = True
+            return function(*args)
+
+        compiles = self.state.is_current() and not eager  # a hook of torch must run
+        compile_ = kernels.compiled if compiles else kernels.uncompiled
+        self.run = compile_(run, self.variables, xla)
+
+    def __call__(self, *args: Any) -> Any:
+        self.has_run = False
+        return self.run(*args)
+
+    def holds(self) -> bool:
+        """Returns whether the last call replaced no variable; takes its attributes."""
+        if self.has_run and not self.state.is_current():
+            self.state = self._current_state()
+            now = self._current_variables()
+            return [*map(id, now)] == [*map(id, self.variables)]
+        return True
+
+    def _current_variables(self) -> list:
+        return [*self.owner.variables, *self.extra]
+
+    def _current_state(self) -> kernels.State:
+        return kernels.State([*self.owner._flatten_layers(), *self.objects])
