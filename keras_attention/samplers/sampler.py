@@ -292,11 +292,6 @@ class GreedySampler(Sampler):
         return one_by_one(request, lambda logits, _: ops.argmax(logits, axis=-1))
 
 
-def as_seed(seed: Any) -> Any:
-    """Returns an integer of NumPy as one of Python, as Keras needs it."""
-    return int(seed) if isinstance(seed, np.integer) else seed
-
-
 class StochasticSampler(Sampler):
     """Samples one token after another with random numbers. Abstract base class.
 
@@ -309,8 +304,8 @@ class StochasticSampler(Sampler):
 
     def __init__(self, temperature: float = 1.0, seed: int | None = None) -> None:
         self.temperature = number("temperature", temperature, above=0)
-        self.seed = seed = as_seed(seed)
-        self.generator = keras.random.SeedGenerator(seed)
+        self.seed = int(seed) if isinstance(seed, np.integer) else seed
+        self.generator = keras.random.SeedGenerator(self.seed)
 
     @abc.abstractmethod
     def choose(self, logits: Tensor, uniforms: Tensor) -> Tensor:
@@ -320,7 +315,8 @@ class StochasticSampler(Sampler):
         return one_by_one(request, self.choose)
 
     def draw(self, batch: Any, length: Any, seed: int | None = None) -> Tensor:
-        source = self.generator if seed is None else as_seed(seed)
+        source: Any = self.generator if seed is None else seed
+        source = int(source) if isinstance(source, np.integer) else source
         return keras.random.uniform((batch, length), seed=source, dtype="float32")
 
     @property

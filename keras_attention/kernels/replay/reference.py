@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain
 from operator import is_
@@ -33,7 +33,10 @@ class State:
     items, only the number counts.
     """
 
-    def __init__(self, objects: Iterable[Any]) -> None:
+    def __init__(self, objects: Sequence[Any], variables: Sequence[Any] = ()) -> None:
+        self.layers = [x for x in objects if isinstance(x, keras.layers.Layer)]
+        values = chain(*(layer.variables for layer in self.layers), variables)
+        self.variables = [*{id(v): v for v in values}.values()]
         distinct = {id(x): x for x in objects}.values()
         self._models = [x.__dict__ for x in distinct if isinstance(x, keras.Model)]
         parts = (x for x in distinct if not isinstance(x, keras.Model))

@@ -18,7 +18,7 @@ changes attributes of its layers, or gives other numbers when it is replayed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from itertools import chain
 from typing import Any
@@ -41,7 +41,12 @@ from keras_attention.kernels.replay.torch_facts import (
     will_be_known,
 )
 from keras_attention.kernels.replay.torch_rewrite import Untraceable
-from keras_attention.kernels.replay.torch_trace import VALUES, Call, Program, plan
+from keras_attention.kernels.replay.torch_trace import (
+    VALUES,
+    Call,
+    Program,
+    plan,
+)
 
 Tensor = Any
 Structure = Any
@@ -246,24 +251,24 @@ def signature(x: Structure, leaves: dict[int, Tensor]) -> Any:
 class State(reference.State):
     """The weights and the attributes of layers at the time of a trace."""
 
-    def __init__(self, objects: Iterable[Any]) -> None:
-        objects = list(objects)
-        layers = [x for x in objects if isinstance(x, keras.layers.Layer)]
-        variables = {id(v): v for layer in layers for v in layer.variables}
-        self.variables = list(variables.values())
+    _buffers: Sequence[Tensor] = ()  # of modules of torch in the layers
+
+    def __init__(self, objects: Sequence[Any], variables: Sequence[Any] = ()) -> None:
+        super().__init__(objects, variables)
         self.weights = [v._value for v in self.variables]
         self.is_plain = all(type(w) in PLAIN for w in self.weights)
-        self._layers = [layer.__dict__ for layer in layers]
-        self._hooks = [d[name] for d in self._layers for name in _HOOKS if name in d]
+        self._attributes = dicts = [layer.__dict__ for layer in self.layers]
+        self._hooks = [d[name] for d in dicts for name in _HOOKS if name in d]
         # Keras has no public name of the seeds of a layer.
-        seeds = (d.get("_seed_generators", ()) for d in self._layers)
-        self.seeds = [seed.state for seed in chain.from_iterable(seeds)]
-        super().__init__(objects)
+        seeds = chain.from_iterable(d.get("_seed_generators", ()) for d in dicts)
+        self.seeds = [seed.state for seed in seeds]
+        self._buffers = [b for layer in self.layers for b in layer.buffers()]
+        self._numbers = self._current_numbers()
 
     def has_losses(self) -> bool:
         """Returns whether the last call of a layer has added a loss."""
         # Keras has no public name of the losses that a single layer added.
-        return any(d.get("_losses") for d in self._layers)
+        return any(d.get("_losses") for d in self._attributes)
 
     def is_current(self) -> bool:
         """Returns whether all weights and attributes are still the same objects."""
@@ -278,9 +283,10 @@ class State(reference.State):
         return chain((v._value for v in self.variables), super()._current_objects())
 
     def _current_numbers(self) -> list[Any]:
-        plain = self.weights if self.is_plain else []
-        memory = [(w.data_ptr(), w.shape, w.stride(), w.requires_grad) for w in plain]
-        return [memory, *super()._current_numbers()]
+        weights = [v._value for v in self.variables if type(v._value) in PLAIN]
+        memory = [(w.data_ptr(), w.shape, w.stride(), w.requires_grad) for w in weights]
+        versions = [buffer._version for buffer in self._buffers]
+        return [memory, versions, *super()._current_numbers()]
 
 
 class RandomState:

@@ -395,9 +395,8 @@ class ContinuesPrompts(Generates):
         sampler = samplers.get(sampler)
         positive("max_length", max_length)
         count = positive("num_sequences", num_sequences)
-        stops = decoding.check_tokens(
-            "stop_token_ids", stop_token_ids, self.vocabulary_size
-        )
+        size = self.vocabulary_size
+        stops = decoding.check_tokens("stop_token_ids", stop_token_ids, size)
         prompts = named_input("tokens", inputs)
         tokens, lengths = self._checked_prompts(prompts, max_length)
         batch, index = tokens.shape
@@ -465,9 +464,8 @@ class ContinuesPrompts(Generates):
         It maps prompts (B, P), padded at the end, to integers (B, max_length).
         """
         positive("max_length", max_length)
-        stops = decoding.check_tokens(
-            "stop_token_ids", stop_token_ids, self.vocabulary_size
-        )
+        size = self.vocabulary_size
+        stops = decoding.check_tokens("stop_token_ids", stop_token_ids, size)
         program = self._program(self._begin, sampler, stops)
 
         def write(tokens: Tensor) -> Tensor:

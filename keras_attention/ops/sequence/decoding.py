@@ -186,16 +186,12 @@ def coverage_penalty(alignment_sum: Tensor, beta: float) -> Tensor:
 
 
 def check_tokens(name: str, tokens: Any, size: int | None) -> tuple[int, ...]:
-    """Returns the tokens as a tuple, after a check that all are in the vocabulary.
+    """Returns tokens as a tuple; raises a ValueError unless all are in the vocabulary.
 
     Args:
         name: the name of the argument.
-        tokens: an integer; a list, tuple, set, range, iterator, array or tensor of
-            integers; or None for no token.
+        tokens: an integer; integers, in any collection, array or tensor; or None.
         size: V, or None if unknown.
-
-    Raises:
-        ValueError: if a token is not an integer of at least 0 and below V.
     """
     if tokens is None:
         return ()
@@ -292,13 +288,12 @@ class CompiledFunctions:
         tokens = self.compiled(("decode", sampler.key), decode, prompt, encoded)
 
     Each call reads the current weights, so training between calls takes effect. A
-    function is recompiled if the owner's variables are replaced, also by `.data` on
-    torch, if its `run_eagerly` or `jit_compile` changes, or if an attribute of one of
-    its layers is set, or an item of a list, dict or set among these attributes.
-    Attributes that a call sets itself do not count. Other Python values are part of the
-    compiled function, and a later change has no effect: globals, closures, NumPy arrays
-    that change in place, and attributes of other objects. `clear` empties the cache.
-    The cache of a loaded model is empty.
+    function is recompiled if the owner's variables are replaced (on torch, also their
+    `.data`), if its `run_eagerly` or `jit_compile` changes, or if an attribute of its
+    layers is set, or an item of a list, dict or set among them. A change by the call
+    itself, and a later change of other Python values (globals, closures, items of
+    arrays, attributes of other objects), have no effect. `clear` empties the cache. The
+    cache of a loaded model is empty.
 
     Args:
         owner: the layer or model whose variables the functions use.
@@ -323,7 +318,8 @@ class CompiledFunctions:
     def __init__(self, owner: keras.layers.Layer, most: int = 16) -> None:
         self.owner = owner
         self.most = most
-        self._functions: dict[Hashable, _Entry] = {}
+        self._functions: dict[Hashable, tuple[Any, Any]] = {}
+        self._has_run = False
 
     def __call__(
         self,
@@ -348,71 +344,40 @@ class CompiledFunctions:
                 of numbers).
             variables: further variables of the function that the owner does not have,
                 such as the variables of a sampler.
-            objects: further objects whose attributes the function reads, such as the
-                sampler.
+            objects: further objects whose attributes the function reads.
 
         Returns:
             The result of the function, a structure of tensors.
         """
         eager = bool(getattr(self.owner, "run_eagerly", False))
         xla = bool(getattr(self.owner, "jit_compile", False))
-        name = (key, eager, xla)
-        entry = self._functions.get(name)
-        if entry is None or not entry.state.is_current():
+        name = (key, eager, xla, *map(id, variables))
+
+        def now() -> kernels.State:
+            return kernels.State([*self.owner._flatten_layers(), *objects], variables)
+
+        def noted(*args: Any) -> Structure:  # on JAX and TensorFlow, traces
+            self._has_run = True
+            return function(*args)
+
+        state, run = self._functions.get(name, (None, None))
+        if state is None or not state.is_current():
+            state = now()
+            compiles = state.is_current() and not eager  # not with a hook of torch
+            compile_ = kernels.compiled if compiles else kernels.uncompiled
+            run = compile_(noted, state.variables, xla)
             self._functions.pop(name, None)
-            entry = _Entry(self.owner, function, [*variables], [*objects], eager, xla)
-            self._functions[name] = entry
+            self._functions[name] = state, run
             if len(self._functions) > self.most:
                 del self._functions[next(iter(self._functions))]
-        output = entry(*args)
-        if not entry.holds():
-            self._functions.pop(name, None)
+        self._has_run = False
+        output = run(*args)
+        if self._has_run and not state.is_current():  # the call set attributes itself
+            self._functions[name] = after, _ = now(), run
+            if [*map(id, after.variables)] != [*map(id, state.variables)]:
+                del self._functions[name]
         return output
 
     def clear(self) -> None:
         """Removes all compiled functions."""
         self._functions.clear()
-
-
-class _Entry:
-    """A compiled function, and the state of the layers that it holds for."""
-
-    def __init__(
-        self,
-        owner: keras.layers.Layer,
-        function: Callable,
-        variables: list,
-        objects: list,
-        eager: bool,
-        xla: bool,
-    ) -> None:
-        self.owner, self.extra, self.objects = owner, variables, objects
-        self.variables = self._current_variables()
-        self.state = self._current_state()
-        self.has_run = False
-
-        def run(*args: Any) -> Any:  # not after the compilation, on JAX and TensorFlow
-            self.has_run = True
-            return function(*args)
-
-        compiles = self.state.is_current() and not eager  # a hook of torch must run
-        compile_ = kernels.compiled if compiles else kernels.uncompiled
-        self.run = compile_(run, self.variables, xla)
-
-    def __call__(self, *args: Any) -> Any:
-        self.has_run = False
-        return self.run(*args)
-
-    def holds(self) -> bool:
-        """Returns whether the last call replaced no variable; takes its attributes."""
-        if self.has_run and not self.state.is_current():
-            self.state = self._current_state()
-            now = self._current_variables()
-            return [*map(id, now)] == [*map(id, self.variables)]
-        return True
-
-    def _current_variables(self) -> list:
-        return [*self.owner.variables, *self.extra]
-
-    def _current_state(self) -> kernels.State:
-        return kernels.State([*self.owner._flatten_layers(), *self.objects])
