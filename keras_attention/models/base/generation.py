@@ -195,7 +195,8 @@ class GeneratesTargets(Generates):
         the generated tokens. The program is compiled once per batch size and bucket of
         lengths; see `keras_attention.ops.sequence.decoding.bucket`. Other lengths in
         the same bucket need no compilation. KerasHub's samplers cannot stop at a given
-        length, so they are compiled for each `max_length`.
+        length, so they are compiled for each `max_length`. Later changes of weights and
+        of attributes of layers count; see `ops.decoding.CompiledFunctions`.
 
         Args:
             inputs: a dict with the input that is not the target, "source" (B, S),
@@ -360,7 +361,8 @@ class ContinuesPrompts(Generates):
         fixed size or from the stored states. The program is compiled once per batch
         size and bucket of lengths; see `keras_attention.ops.sequence.decoding.bucket`.
         KerasHub's samplers cannot stop at a given length, so they are compiled for each
-        `max_length`.
+        `max_length`. Later changes of weights and of attributes of layers count; see
+        `ops.decoding.CompiledFunctions`.
 
         Args:
             inputs: {"tokens": (B, ·)}, or only the array: integers, padding after

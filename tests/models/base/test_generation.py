@@ -143,8 +143,11 @@ def rename(model):
 
 
 CHANGES = {
-    "item": (lambda model: model.part.settings.update(shift=2), lambda w: (w + 2) % V),
-    "key": (rename, lambda w: (-(w - 1) - 1) % V),
+    "item": (
+        lambda model: model.part.settings.update({"shift": 2}),
+        lambda w: (w + 2) % V,
+    ),
+    "key": (rename, lambda w: -w % V),
     "weights": (
         lambda model: model.set_weights([np.roll(np.eye(V), 2, axis=1)]),
         lambda w: (w + 2) % V,
