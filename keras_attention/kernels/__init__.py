@@ -48,6 +48,9 @@ the same functions:
   with XLA. `uncompiled` does not compile
 - `without_initial_values()`: a context in which JAX creates variables without values,
   which must be assigned later
+- `State(objects)`: the attributes of layers and other objects, and on torch the memory
+  of the weights; `is_current()` tells whether all are the same as at its creation, and
+  is always False where calls cannot be compiled, as with a hook of torch
 - `Replayer(function, layers, after)`: calls a function of Keras layers; on torch, it
   replays traced calls, see `replay/torch.py`. `random_input(function)`: the random
   numbers that a function without arguments returns; each replay calls it.
@@ -148,6 +151,7 @@ write = _decoding.write
 compiled = _decoding.compiled
 uncompiled = _python_loops.uncompiled
 Replayer = _replay.Replayer
+State = _replay.State
 decision = _replay.decision
 expect = _replay.expect
 will_be_known = _replay.will_be_known

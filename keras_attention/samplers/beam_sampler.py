@@ -81,7 +81,7 @@ class BeamSampler(Sampler):
         self.num_beams = positive("num_beams", num_beams)
         self.length_penalty = number("length_penalty", length_penalty, 0)
         self.coverage_penalty = number("coverage_penalty", coverage_penalty, 0)
-        self.return_all_beams = return_all_beams
+        self.return_all_beams = bool(return_all_beams)
 
     def search(self, request: Request) -> Any:
         self._check_cache(request.cache)

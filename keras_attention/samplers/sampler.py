@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import abc
 import inspect
-import json
 from collections.abc import Callable, Hashable
-from numbers import Integral
+from numbers import Integral, Number
 from typing import Any, NamedTuple
 
 import keras
@@ -70,8 +69,8 @@ class Sampler(abc.ABC):
         index: the first position at which a row has no token, an integer or a scalar.
         mask: booleans (B, T), True for given tokens, which are kept. By default, no
             token is given from `index` on.
-        stop_token_ids: an integer or a sequence of integers that end a sequence when
-            they are generated; or None.
+        stop_token_ids: an integer or several, such as a list, a set, an array or a
+            tensor, that end a sequence when they are generated; or None.
         hidden_states, model: unused; KerasHub's models pass them.
         static: inputs of `next` that are the same at every position, such as the
             projected memory of an encoder: a structure of tensors with the batch as
@@ -117,9 +116,17 @@ class Sampler(abc.ABC):
 
     @property
     def key(self) -> Hashable:
-        """A key that is equal for samplers that differ in nothing but the seed."""
-        config = {k: v for k, v in self.get_config().items() if k != "seed"}
-        return type(self), json.dumps(config, sort_keys=True, default=float)
+        """A key that is equal for samplers that differ in nothing but the seed.
+
+        If an attribute is not a string, a number, None or a structure of these, the key
+        is equal for the same object alone.
+        """
+        values = {k: v for k, v in vars(self).items() if k not in ("seed", "generator")}
+        inner = [values.pop(k).key for k in [*values] if isinstance(values[k], Sampler)]
+        plain = (str, Number, type(None))
+        if not all(isinstance(x, plain) for x in keras.tree.flatten(values)):
+            return type(self), self.search  # methods of two objects are not equal
+        return type(self), repr(values), *inner
 
     def __call__(
         self,
@@ -152,16 +159,16 @@ class Sampler(abc.ABC):
             draws = self.draw(*ops.shape(prompt))
         else:
             draws = ops.convert_to_tensor(draws)
-        tokens = () if stop_token_ids is None else np.atleast_1d(stop_token_ids)
+        stops = decoding.check_tokens("stop_token_ids", stop_token_ids, None)
         request = Request(
-            next=_checked(next, stop_token_ids),
+            next=_checked(next, stops),
             prompt=prompt,
             mask=mask,
             cache=() if cache is None else cache,
             static=static,
             start=index,
             stop=_stop(max_length, index, prompt),
-            stop_tokens=tuple(map(int, tokens)),
+            stop_tokens=stops,
             draws=draws,
         )
         return self.search(request)
@@ -297,8 +304,8 @@ class StochasticSampler(Sampler):
 
     def __init__(self, temperature: float = 1.0, seed: int | None = None) -> None:
         self.temperature = number("temperature", temperature, above=0)
-        self.seed = seed
-        self.generator = keras.random.SeedGenerator(seed)
+        self.seed = int(seed) if isinstance(seed, np.integer) else seed
+        self.generator = keras.random.SeedGenerator(self.seed)
 
     @abc.abstractmethod
     def choose(self, logits: Tensor, uniforms: Tensor) -> Tensor:
@@ -308,7 +315,8 @@ class StochasticSampler(Sampler):
         return one_by_one(request, self.choose)
 
     def draw(self, batch: Any, length: Any, seed: int | None = None) -> Tensor:
-        source = self.generator if seed is None else seed
+        source: Any = self.generator if seed is None else seed
+        source = int(source) if isinstance(source, np.integer) else source
         return keras.random.uniform((batch, length), seed=source, dtype="float32")
 
     @property
@@ -419,9 +427,9 @@ class TopPSampler(StochasticSampler):
         temperature: float = 1.0,
         seed: int | None = None,
     ) -> None:
-        if not 0 < p <= 1:
+        self.p = number("p", p)
+        if not 0 < self.p <= 1:
             raise ValueError(f"`p` must be above 0 and at most 1. Received: p={p!r}")
-        self.p = p
         self.k = None if k is None else positive("k", k)
         super().__init__(temperature, seed)
 
@@ -467,7 +475,9 @@ class ExcludingSampler(Sampler):
                 f"Received: sampler={sampler!r}"
             )
         self.sampler = sampler
-        self.tokens = _excluded(tokens)
+        self.tokens = tuple(sorted({*decoding.check_tokens("tokens", tokens, None)}))
+        if not self.tokens:
+            raise ValueError(f"`tokens` must not be empty. Received: tokens={tokens!r}")
 
     def search(self, request: Request) -> Any:
         stops = sorted(set(self.tokens) & set(request.stop_tokens))
@@ -505,23 +515,8 @@ class ExcludingSampler(Sampler):
         """Whether a beam search returns all beams of a row."""
         return bool(getattr(self.sampler, "return_all_beams", False))
 
-    @property
-    def key(self) -> Hashable:
-        return type(self), self.tokens, self.sampler.key
-
     def get_config(self) -> dict[str, Any]:
         return {
             "sampler": keras.saving.serialize_keras_object(self.sampler),
             "tokens": list(self.tokens),
         }
-
-
-def _excluded(tokens: Any) -> tuple[int, ...]:
-    """Returns the tokens in order without duplicates, or raises a ValueError."""
-    ids = np.asarray([] if isinstance(tokens, str) else list(tokens))
-    if ids.ndim != 1 or ids.dtype.kind not in "iu" or (ids < 0).any():
-        raise ValueError(
-            "`tokens` must be one or more integers of at least 0. "
-            f"Received: tokens={tokens!r}"
-        )
-    return tuple(sorted({int(token) for token in ids}))

@@ -1,6 +1,7 @@
 """Samplers against plain NumPy: loops, brute force over all sequences, and counts."""
 
 import itertools
+import json
 
 import keras
 import numpy as np
@@ -441,16 +442,54 @@ def test_excluding_sampler_delegates():
     assert again.key == random.key
 
 
-def test_numpy_numbers_are_a_part_of_the_key():
-    sampler = samplers.TopPSampler(np.float32(0.5), temperature=np.float64(2))
-    assert sampler.key == samplers.TopPSampler(0.5, temperature=2.0).key
+@pytest.mark.parametrize(
+    ("sampler", "same"),
+    [
+        (
+            samplers.TopPSampler(
+                np.float32(0.5), np.int64(2), np.float64(2), np.int64(3)
+            ),
+            samplers.TopPSampler(0.5, 2, 2.0, 3),
+        ),
+        (samplers.TopKSampler(np.int64(5)), samplers.TopKSampler(5)),
+        (
+            samplers.BeamSampler(np.int8(2), np.float32(0.5), np.float16(0), False),
+            samplers.BeamSampler(2, 0.5, 0.0, np.bool_(False)),
+        ),
+        (
+            samplers.ExcludingSampler(samplers.GreedySampler(), {np.int64(3), 1}),
+            samplers.ExcludingSampler(samplers.GreedySampler(), range(1, 4, 2)),
+        ),
+    ],
+    ids=["top_p", "top_k", "beam", "excluding"],
+)
+def test_numbers_of_numpy_are_numbers(sampler, same):
+    assert sampler.key == same.key
+    assert json.dumps(sampler.get_config()) == json.dumps(same.get_config())
+    draws = (s.draw(3, 5, np.int64(1)) for s in (sampler, same))
+    found = (run(s, prompts(5), draws=d) for s, d in zip((sampler, same), draws))
+    np.testing.assert_array_equal(*found)
+
+
+def test_a_sampler_is_its_own_key_if_its_attributes_do_not_tell():
+    class Mine(samplers.GreedySampler):
+        def __init__(self, rule):
+            self._rule = rule
+
+    one, other = Mine(np.zeros(3)), Mine(np.zeros(3))
+    assert one.key == one.key != other.key
+    assert Mine(3).key == Mine(3).key != Mine(4).key
 
 
 @pytest.mark.parametrize(
     ("arguments", "kwargs", "text"),
     [
         (("greedy", [1]), {}, "`sampler` must be a sampler of .* sampler='greedy'"),
-        ((samplers.GreedySampler(), []), {}, r"`tokens` must be .* tokens=\[\]"),
+        (
+            (samplers.GreedySampler(), []),
+            {},
+            r"must not be empty.* tokens=\[\]",
+        ),
         ((samplers.GreedySampler(), [-1]), {}, r"tokens=\[-1\]"),
         ((samplers.GreedySampler(), [1.5]), {}, r"tokens=\[1.5\]"),
         ((samplers.GreedySampler(), [V]), {}, "`tokens` must be of the vocabulary"),

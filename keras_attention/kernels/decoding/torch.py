@@ -112,7 +112,9 @@ class _Loops:
         leaves = keras.tree.flatten(args)
         self._numbers = tuple(x for x in leaves if isinstance(x, (int, float)))
         self._count = 0
-        token = _active.set(self)
+        # A trace would keep the dtypes of autocast
+        is_autocast = any(map(torch.is_autocast_enabled, ("cpu", "cuda")))
+        token = _active.set(None if is_autocast else self)
         try:
             yield
         finally:

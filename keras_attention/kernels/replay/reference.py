@@ -2,12 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from itertools import chain
+from operator import is_
 from typing import Any
+
+import keras
 
 Tensor = Any
 Structure = Any
 decision = bool  # of a boolean tensor
+
+MOST_ITEMS = 256  # of a list or dict whose items are compared
+_CONTAINERS = (list, dict, set, tuple)
+# Attributes of a model that Keras sets in `compile`, `fit`, `evaluate` and `predict`
+_TRAINER = (
+    *("_called", "_compile_config", "_compile_loss", "_compile_metrics", "_jax_state"),
+    *("_compiled_trainable_state", "_eval_epoch_iterator", "_jit_compile", "compiled"),
+    *("_loss_tracker", "history", "loss", "optimizer", "predict_function"),
+    *("stop_evaluating", "stop_predicting", "stop_training", "test_function"),
+    "train_function",
+)
+
+
+class State:
+    """The attributes of objects, such as layers, at the time of a compilation.
+
+    The items of the lists, dicts and sets among them count, too; of more than 256
+    items, only the number counts.
+    """
+
+    def __init__(self, objects: Sequence[Any], variables: Sequence[Any] = ()) -> None:
+        self.layers = [x for x in objects if isinstance(x, keras.layers.Layer)]
+        values = chain(*(layer.variables for layer in self.layers), variables)
+        self.variables = [*{id(v): v for v in values}.values()]
+        distinct = {id(x): x for x in objects}.values()
+        self._models = [x.__dict__ for x in distinct if isinstance(x, keras.Model)]
+        parts = (x for x in distinct if not isinstance(x, keras.Model))
+        self._parts = [getattr(x, "__dict__", {}) for x in parts]
+        dicts = self._dicts()
+        names = _keras_names()  # of these attributes, the lengths tell all
+        attributes = (x for d in dicts for name, x in d.items() if name not in names)
+        containers = _containers(attributes)
+        self._compared = [x for x in containers if 0 < len(x) <= MOST_ITEMS]
+        values = chain(self._compared, *(d.values() for d in dicts))
+        self._sized = [x for x in values if isinstance(x, (list, dict, set))]
+        self._objects = [*self._current_objects()]
+        self._numbers = self._current_numbers()
+
+    def is_current(self) -> bool:
+        """Returns whether all attributes and items are still the same objects."""
+        return self._current_numbers() == self._numbers and all(
+            map(is_, self._current_objects(), self._objects)
+        )
+
+    def _dicts(self) -> list[dict[str, Any]]:
+        """Returns the attributes of each object."""
+        models = (d.items() for d in self._models)
+        plain = [{k: v for k, v in items if k not in _TRAINER} for items in models]
+        return plain + self._parts
+
+    def _current_objects(self) -> Iterator[Any]:
+        values = (d.values() for d in self._dicts())
+        return chain(*values, _items(self._compared))
+
+    def _current_numbers(self) -> list[Any]:
+        return [*map(len, self._dicts()), *map(len, self._sized)]
+
+
+@cache
+def _keras_names() -> frozenset[str]:
+    """Returns the names of the attributes that each Keras layer has."""
+    # With a name of its own, it does not count in the automatic names of layers.
+    return frozenset(vars(keras.layers.Layer(name="attributes")))
+
+
+def _containers(values: Iterable[Any]) -> list[Any]:
+    """Returns the lists, dicts and sets among the values and inside each other."""
+    containers: dict[int, Any] = {}
+    queue = [x for x in values if isinstance(x, _CONTAINERS)]
+    while queue:
+        container = queue.pop()
+        if id(container) not in containers:
+            containers[id(container)] = container
+            if len(container) <= MOST_ITEMS:
+                queue += [x for x in _items([container]) if isinstance(x, _CONTAINERS)]
+    return list(containers.values())
+
+
+def _items(containers: Iterable[Any]) -> Iterator[Any]:
+    """Yields the items of lists and sets, and the keys and values of dicts."""
+    return chain.from_iterable(
+        chain(x, x.values()) if isinstance(x, dict) else x for x in containers
+    )
 
 
 class Replayer:

@@ -18,11 +18,9 @@ changes attributes of its layers, or gives other numbers when it is replayed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
-from functools import cache
 from itertools import chain
-from operator import is_
 from typing import Any
 
 import keras
@@ -34,6 +32,7 @@ from keras.src.backend.common.stateless_scope import in_stateless_scope
 from keras.src.backend.common.variables import get_autocast_scope
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
+from keras_attention.kernels.replay import reference
 from keras_attention.kernels.replay.torch_facts import (
     Changed,
     decision,
@@ -42,21 +41,24 @@ from keras_attention.kernels.replay.torch_facts import (
     will_be_known,
 )
 from keras_attention.kernels.replay.torch_rewrite import Untraceable
-from keras_attention.kernels.replay.torch_trace import VALUES, Call, Program, plan
+from keras_attention.kernels.replay.torch_trace import (
+    VALUES,
+    Call,
+    Program,
+    plan,
+)
 
 Tensor = Any
 Structure = Any
 
-__all__ = ["Replayer", "decision", "expect", "random_input", "will_be_known"]
+__all__ = ["Replayer", "State", "decision", "expect", "random_input", "will_be_known"]
 
 MOST_PROGRAMS = 64  # of one replayer; the oldest is dropped
 # Seconds that a trace takes for each operation of a call without its gradient
 COST = 2.5e-3
 MOST_MISSES = 8  # replays of a trace whose decisions had another result
-MOST_ITEMS = 256  # of a list or dict whose items are compared
 _DIRECTIONS = ("forward", "forward_pre", "backward", "backward_pre")
 _HOOKS = [f"_{direction}_hooks" for direction in _DIRECTIONS]
-_CONTAINERS = (list, dict, set, tuple)
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 _tracing: ContextVar[bool] = ContextVar("tracing", default=False)
 
@@ -246,57 +248,45 @@ def signature(x: Structure, leaves: dict[int, Tensor]) -> Any:
     return None if None in parts else (kind, *(x if kind is dict else ()), *parts)
 
 
-class State:
+class State(reference.State):
     """The weights and the attributes of layers at the time of a trace."""
 
-    def __init__(self, layers: Sequence[Any]) -> None:
-        distinct = {id(layer): layer for layer in layers}.values()
-        variables = {id(v): v for layer in distinct for v in layer.variables}
-        self.variables = list(variables.values())
+    _buffers: Sequence[Tensor] = ()  # of modules of torch in the layers
+
+    def __init__(self, objects: Sequence[Any], variables: Sequence[Any] = ()) -> None:
+        super().__init__(objects, variables)
         self.weights = [v._value for v in self.variables]
         self.is_plain = all(type(w) in PLAIN for w in self.weights)
-        self._dicts = dicts = [layer.__dict__ for layer in distinct]
-        names = _keras_names()  # of these attributes, the lengths tell all
-        attributes = (x for d in dicts for name, x in d.items() if name not in names)
-        containers = _containers(attributes)
-        self._compared = [x for x in containers if 0 < len(x) <= MOST_ITEMS]
-        values = chain(self._compared, *(d.values() for d in dicts))
-        self._sized = [x for x in values if isinstance(x, (list, dict, set))]
+        self._attributes = dicts = [layer.__dict__ for layer in self.layers]
         self._hooks = [d[name] for d in dicts for name in _HOOKS if name in d]
         # Keras has no public name of the seeds of a layer.
         seeds = chain.from_iterable(d.get("_seed_generators", ()) for d in dicts)
         self.seeds = [seed.state for seed in seeds]
-        self._objects = [*self._current_objects()]
-        self._numbers = self._current_numbers() if self.is_plain else []
+        self._buffers = [b for layer in self.layers for b in layer.buffers()]
+        self._numbers = self._current_numbers()
 
     def has_losses(self) -> bool:
         """Returns whether the last call of a layer has added a loss."""
         # Keras has no public name of the losses that a single layer added.
-        return any(d.get("_losses") for d in self._dicts)
+        return any(d.get("_losses") for d in self._attributes)
 
     def is_current(self) -> bool:
         """Returns whether all weights and attributes are still the same objects."""
         return (
-            self._current_numbers() == self._numbers
-            and all(map(is_, self._current_objects(), self._objects))
+            self.is_plain
+            and super().is_current()
             and not any(self._hooks)
             and not torch.nn.modules.module._has_any_global_hook()
         )
 
     def _current_objects(self) -> Iterator[Any]:
-        weights = (v._value for v in self.variables)
-        return chain(weights, _items(self._dicts), _items(self._compared))
+        return chain((v._value for v in self.variables), super()._current_objects())
 
     def _current_numbers(self) -> list[Any]:
-        memory = [(w.data_ptr(), w.requires_grad) for w in self.weights]
-        return [*memory, *map(len, self._dicts), *map(len, self._sized)]
-
-
-@cache
-def _keras_names() -> frozenset[str]:
-    """Returns the names of the attributes that each Keras layer has."""
-    # With a name of its own, it does not count in the automatic names of layers.
-    return frozenset(vars(keras.layers.Layer(name="attributes")))
+        weights = [v._value for v in self.variables if type(v._value) in PLAIN]
+        memory = [(w.data_ptr(), w.shape, w.stride(), w.requires_grad) for w in weights]
+        versions = [buffer._version for buffer in self._buffers]
+        return [memory, versions, *super()._current_numbers()]
 
 
 class RandomState:
@@ -312,22 +302,3 @@ class RandomState:
             variable.assign(value)
         torch.random.set_rng_state(self._cpu)
         torch.cuda.set_rng_state_all(self._cuda)  # does nothing for an empty list
-
-
-def _containers(values: Iterable[Any]) -> list[Any]:
-    """Returns the lists, dicts and sets among the values and inside each other."""
-    containers: dict[int, Any] = {}
-    queue = [x for x in values if isinstance(x, _CONTAINERS)]
-    while queue:
-        container = queue.pop()
-        if id(container) not in containers:
-            containers[id(container)] = container
-            if len(container) <= MOST_ITEMS:
-                queue += [x for x in _items([container]) if isinstance(x, _CONTAINERS)]
-    return list(containers.values())
-
-
-def _items(containers: Iterable[Any]) -> Iterator[Any]:
-    return chain.from_iterable(
-        x.values() if isinstance(x, dict) else x for x in containers
-    )

@@ -201,7 +201,7 @@ class Call:
         counter = _Counter()
         try:
             with counter, torch.random.fork_rng(), using(self.facts):
-                self._run(self._inputs())
+                self._run(self._inputs(copied=True))
         except (Untraceable, *_ERRORS):  # Keras changes the text of an error
             if counter.count > MOST_OPERATIONS:
                 reason = f"more than {MOST_OPERATIONS} operations"
@@ -209,11 +209,14 @@ class Call:
             raise
         return counter.count
 
-    def _inputs(self) -> list[Tensor]:
-        """Returns the weights and the arguments, which a call may write to."""
-        leaves = [x.clone() if self.in_place else x for x in self.leaves.values()]
-        tensors = [*self.weights, *leaves]
-        return [x.detach().requires_grad_(x.requires_grad) for x in tensors]
+    def _inputs(self, copied: bool = False) -> list[Tensor]:
+        """Returns the weights and the arguments; copies where the call may write."""
+        inputs = [(x, copied) for x in self.weights]
+        inputs += [(x, copied or self.in_place) for x in self.leaves.values()]
+        tensors = [
+            (x.detach().clone() if copy else x.detach(), x) for x, copy in inputs
+        ]
+        return [x.requires_grad_(like.requires_grad) for x, like in tensors]
 
     def _run(self, tensors: list[Tensor]) -> list[Tensor]:
         """Returns the tensors of the output, and the new values of variables."""
@@ -251,7 +254,7 @@ class Call:
     def trace(self) -> Program:
         """Returns the traced call."""
         numbers, count = tensors_of(self.facts.numbers), len(self.weights)
-        tensors = self._inputs()
+        tensors = self._inputs(copied=True)
         early: set[str] = set()
         with torch.random.fork_rng():
             expected = self._again(tensors, numbers)

@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import keras
+import numpy as np
 
 from keras_attention.numerics import normalizers
 
@@ -53,7 +54,7 @@ def number(
         raise ValueError(f"`{name}` must be at least {least}. Received: {name}={value}")
     if above is not None and value <= above:
         raise ValueError(f"`{name}` must be above {above}. Received: {name}={value}")
-    return value
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def one_of(name: str, value: Any, choices: Collection) -> Any:

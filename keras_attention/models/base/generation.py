@@ -64,7 +64,7 @@ class Generates:
         index: int,
         max_length: int,
         sampler: Any,
-        stops: tuple[int, ...] | None,
+        stops: tuple[int, ...],
         seed: int | None,
         *key: Hashable,
         fill: int = 0,
@@ -80,7 +80,7 @@ class Generates:
             index: the index that `begin` will return.
             max_length: the maximum number of tokens to generate.
             sampler: a sampler.
-            stops: tokens that end a sequence, or None.
+            stops: tokens that end a sequence.
             seed: the seed of a random sampler.
             *key: values that distinguish `begin` from the model's other `begin`
                 functions.
@@ -99,19 +99,21 @@ class Generates:
                 prompt,
                 np.asarray(end, "int32"),
                 sampler.draw(len(prompt), prompt.shape[1], seed),
+                objects=[sampler, *vars(sampler).values()],
             )
         else:
             outputs = self._programs(
-                (sampler, stops, *key),
+                (sampler.__call__, stops, *key),  # equal for the same object alone
                 self._hub_program(begin, sampler, stops),
                 inputs,
                 prompt[:, :end],
                 variables=getattr(sampler, "variables", ()),
+                objects=[sampler],
             )
         outputs = keras.tree.map_structure(ops.convert_to_numpy, outputs)
         tokens = outputs[0] if isinstance(outputs, tuple) else outputs
         tokens = tokens[..., index:end]
-        ends = np.isin(tokens, stops or ())  # unlike here, KerasHub writes after a stop
+        ends = np.isin(tokens, stops)  # unlike here, KerasHub writes after a stop
         is_after_stop = np.cumsum(ends, axis=-1) > ends
         tokens = np.where(is_after_stop, np.asarray(fill, tokens.dtype), tokens)
         return (tokens, *outputs[1:]) if isinstance(outputs, tuple) else tokens
@@ -146,7 +148,7 @@ class Generates:
                 prompt,
                 cache=cache,
                 index=index,
-                stop_token_ids=stops,
+                stop_token_ids=stops or None,
                 mask=ops.broadcast_to(is_given, ops.shape(prompt)),
                 model=self,
             )
@@ -193,7 +195,8 @@ class GeneratesTargets(Generates):
         the generated tokens. The program is compiled once per batch size and bucket of
         lengths; see `keras_attention.ops.sequence.decoding.bucket`. Other lengths in
         the same bucket need no compilation. KerasHub's samplers cannot stop at a given
-        length, so they are compiled for each `max_length`.
+        length, so they are compiled for each `max_length`. Later changes of weights and
+        of attributes of layers count; see `ops.decoding.CompiledFunctions`.
 
         Args:
             inputs: a dict with the input that is not the target, "source" (B, S),
@@ -316,12 +319,15 @@ class GeneratesTargets(Generates):
 
     def _checked_stops(
         self, max_length: int, start_token_id: int, stop_token_ids: Any
-    ) -> tuple[int, ...] | None:
+    ) -> tuple[int, ...]:
         """Checks the arguments of `generate`, and returns the stop tokens."""
         positive("max_length", max_length)
         size = self.target_vocabulary_size
-        decoding.check_tokens("start_token_id", start_token_id, size)
-        return stop_tokens(stop_token_ids, size)
+        if len(decoding.check_tokens("start_token_id", start_token_id, size)) != 1:
+            raise ValueError(
+                f"`start_token_id` must be one integer. Received: {start_token_id=}"
+            )
+        return decoding.check_tokens("stop_token_ids", stop_token_ids, size)
 
     def _begin(self, inputs: Any, length: int) -> tuple[Any, Any, int]:
         return (*self.begin(inputs), 1)
@@ -356,7 +362,8 @@ class ContinuesPrompts(Generates):
         fixed size or from the stored states. The program is compiled once per batch
         size and bucket of lengths; see `keras_attention.ops.sequence.decoding.bucket`.
         KerasHub's samplers cannot stop at a given length, so they are compiled for each
-        `max_length`.
+        `max_length`. Later changes of weights and of attributes of layers count; see
+        `ops.decoding.CompiledFunctions`.
 
         Args:
             inputs: {"tokens": (B, ·)}, or only the array: integers, padding after
@@ -391,7 +398,8 @@ class ContinuesPrompts(Generates):
         sampler = samplers.get(sampler)
         positive("max_length", max_length)
         count = positive("num_sequences", num_sequences)
-        stops = stop_tokens(stop_token_ids, self.vocabulary_size)
+        size = self.vocabulary_size
+        stops = decoding.check_tokens("stop_token_ids", stop_token_ids, size)
         prompts = named_input("tokens", inputs)
         tokens, lengths = self._checked_prompts(prompts, max_length)
         batch, index = tokens.shape
@@ -459,7 +467,8 @@ class ContinuesPrompts(Generates):
         It maps prompts (B, P), padded at the end, to integers (B, max_length).
         """
         positive("max_length", max_length)
-        stops = stop_tokens(stop_token_ids, self.vocabulary_size)
+        size = self.vocabulary_size
+        stops = decoding.check_tokens("stop_token_ids", stop_token_ids, size)
         program = self._program(self._begin, sampler, stops)
 
         def write(tokens: Tensor) -> Tensor:
@@ -501,7 +510,7 @@ class ContinuesPrompts(Generates):
             both = keras.tree.map_structure(repeat, both)
         return (*both, ops.shape(inputs["tokens"])[1])
 
-    def _fill(self, stops: tuple[int, ...] | None) -> int:
+    def _fill(self, stops: tuple[int, ...]) -> int:
         """Returns the token after a stop token: padding, or else a stop token."""
         if self.pad_token_id is not None:
             return self.pad_token_id
@@ -554,15 +563,6 @@ def named_input(name: str, inputs: Any) -> Any:
     if name not in inputs:
         raise ValueError(f"`inputs` must hold {name!r}. Received: {list(inputs)}")
     return inputs[name]
-
-
-def stop_tokens(values: Any, size: int) -> tuple[int, ...] | None:
-    """Validates one stop token or several; returns a tuple, or None for none."""
-    if values is None:
-        return None
-    stops = tuple(int(token) for token in np.atleast_1d(values))
-    decoding.check_tokens("stop_token_ids", stops, size)
-    return stops
 
 
 def as_tokens(name: str, values: Any, vocabulary: int) -> np.ndarray:

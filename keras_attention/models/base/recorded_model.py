@@ -134,7 +134,7 @@ def recorded(model: keras.layers.Layer) -> RecordedModel:
     most of the time, a replay gains little.
 
     A trace is dropped when a weight is replaced or frozen, an attribute of a
-    layer is set, or an item of a list or dict among these attributes is replaced. Other
+    layer is set, or an item or key of a list or dict among them is replaced. Other
     Python values are part of the trace, and a later change has no effect: globals,
     closures, NumPy arrays that change in place, and attributes of other objects. Store
     a number that changes in an attribute of a layer, or in a `keras.Variable`. Tracing
@@ -143,9 +143,9 @@ def recorded(model: keras.layers.Layer) -> RecordedModel:
     A call is refused if it reads the values of a tensor (as Python control flow
     that depends on data does), draws random numbers by a `SeedGenerator` of Keras (as
     `GaussianNoise` does, and `Dropout` with a seed), adds a loss, or changes an
-    attribute of a layer. It then runs as usual, and the property `refusals` says why;
-    `traces` is the number of signatures that are replayed.
-    Nothing is replayed after `compile(run_eagerly=True)`.
+    attribute of a layer or, in place, an argument or weight. It then runs as usual,
+    and the property `refusals` says why; `traces` is the number of signatures that are
+    replayed. Nothing is replayed after `compile(run_eagerly=True)`.
 
     On JAX and TensorFlow, where `fit` and `predict` are compiled, and inside another
     model, the returned model only calls the original one. The models of this package

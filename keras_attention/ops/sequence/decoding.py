@@ -8,7 +8,7 @@ Shapes: B batch, T tokens, V words of the vocabulary, S keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
 import keras
@@ -185,22 +185,25 @@ def coverage_penalty(alignment_sum: Tensor, beta: float) -> Tensor:
     return beta * ops.sum(ops.log(covered), axis=-1)
 
 
-def check_tokens(name: str, tokens: Any, size: int | None) -> None:
-    """Raises a ValueError unless every token is in the vocabulary.
+def check_tokens(name: str, tokens: Any, size: int | None) -> tuple[int, ...]:
+    """Returns tokens as a tuple; raises a ValueError unless all are in the vocabulary.
 
     Args:
         name: the name of the argument.
-        tokens: an integer, integers, or None.
+        tokens: an integer; integers, in any collection, array or tensor; or None.
         size: V, or None if unknown.
     """
-    if tokens is None or size is None:
-        return
-    listed: list[Any] = [tokens] if np.ndim(tokens) == 0 else list(tokens)
-    if not all(int(token) == token and 0 <= token < size for token in listed):
+    if tokens is None:
+        return ()
+    listed = [*tokens] if isinstance(tokens, (Set, Iterator)) else tokens
+    ids = np.atleast_1d(np.asarray(ops.convert_to_numpy(listed)))
+    integers = ids.ndim == 1 and (ids.dtype.kind in "iu" or not ids.size)
+    if not integers or any(ids < 0) or (size is not None and any(ids >= size)):
         raise ValueError(
-            f"`{name}` must be of the vocabulary, at least 0 and below its size. "
-            f"Received: {name}={tokens!r}, a vocabulary of {size}"
+            f"`{name}` must be of the vocabulary, integers of at least 0 and below its "
+            f"size. Received: {name}={tokens!r}, a vocabulary of {size or 'any size'}"
         )
+    return tuple(ids.tolist())
 
 
 def check_max_length(max_length: int, prompt_length: int) -> None:
@@ -285,9 +288,12 @@ class CompiledFunctions:
         tokens = self.compiled(("decode", sampler.key), decode, prompt, encoded)
 
     Each call reads the current weights, so training between calls takes effect. A
-    function is recompiled if the owner's variables are replaced, or if its
-    `run_eagerly` or `jit_compile` changes. `clear` empties the cache; a model can call
-    it in its `compile`. The cache of a loaded model is empty.
+    function is recompiled if the owner's variables are replaced (on torch, also their
+    `.data`), if its `run_eagerly` or `jit_compile` changes, or if an attribute of its
+    layers is set, or an item of a list, dict or set among them. A change by the call
+    itself, and a later change of other Python values (globals, closures, items of
+    arrays, attributes of other objects), have no effect. `clear` empties the cache. The
+    cache of a loaded model is empty.
 
     Args:
         owner: the layer or model whose variables the functions use.
@@ -312,7 +318,8 @@ class CompiledFunctions:
     def __init__(self, owner: keras.layers.Layer, most: int = 16) -> None:
         self.owner = owner
         self.most = most
-        self._functions: dict[Hashable, tuple[list, Callable]] = {}
+        self._functions: dict[Hashable, tuple[Any, Any]] = {}
+        self._has_run = False
 
     def __call__(
         self,
@@ -320,6 +327,7 @@ class CompiledFunctions:
         function: Callable[..., Structure],
         *args: Structure,
         variables: Sequence[Any] = (),
+        objects: Sequence[Any] = (),
     ) -> Structure:
         """Runs `function(*args)` in compiled form.
 
@@ -336,27 +344,40 @@ class CompiledFunctions:
                 of numbers).
             variables: further variables of the function that the owner does not have,
                 such as the variables of a sampler.
+            objects: further objects whose attributes the function reads.
 
         Returns:
             The result of the function, a structure of tensors.
         """
         eager = bool(getattr(self.owner, "run_eagerly", False))
         xla = bool(getattr(self.owner, "jit_compile", False))
-        used = [*self.owner.variables, *variables]
-        entry = self._functions.get((key, eager, xla))
-        if entry is None or not _same(entry[0], used):
-            compile_ = kernels.uncompiled if eager else kernels.compiled
-            self._functions.pop((key, eager, xla), None)
-            entry = used, compile_(function, used, xla)
-            self._functions[key, eager, xla] = entry
+        name = (key, eager, xla, *map(id, variables))
+
+        def now() -> kernels.State:
+            return kernels.State([*self.owner._flatten_layers(), *objects], variables)
+
+        def noted(*args: Any) -> Structure:  # on JAX and TensorFlow, traces
+            self._has_run = True
+            return function(*args)
+
+        state, run = self._functions.get(name, (None, None))
+        if state is None or not state.is_current():
+            state = now()
+            compiles = state.is_current() and not eager  # not with a hook of torch
+            compile_ = kernels.compiled if compiles else kernels.uncompiled
+            run = compile_(noted, state.variables, xla)
+            self._functions.pop(name, None)
+            self._functions[name] = state, run
             if len(self._functions) > self.most:
                 del self._functions[next(iter(self._functions))]
-        return entry[1](*args)
+        self._has_run = False
+        output = run(*args)
+        if self._has_run and not state.is_current():  # the call set attributes itself
+            self._functions[name] = after, _ = now(), run
+            if [*map(id, after.variables)] != [*map(id, state.variables)]:
+                del self._functions[name]
+        return output
 
     def clear(self) -> None:
         """Removes all compiled functions."""
         self._functions.clear()
-
-
-def _same(ours: list, theirs: list) -> bool:
-    return len(ours) == len(theirs) and all(a is b for a, b in zip(ours, theirs))

@@ -176,6 +176,33 @@ def test_a_weight_in_the_place_of_another_is_noticed(traced):
 
 
 @on_torch
+def test_autocast_leaves_nothing_to_later_calls():
+    import torch
+
+    layer, functions, run = identity_twice()
+    layer.set_weights([(1 + 2.0**-10) * np.eye(3, dtype="float32")])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = call(functions, run, [[1.0, 2.0, 4.0]])
+    np.testing.assert_array_equal(found, [[1, 2, 4]])
+    found = call(functions, run, [[1.0, 2.0, 4.0]])
+    np.testing.assert_allclose(found, (1 + 2.0**-10) ** 2 * np.array([[1, 2, 4]]))
+
+
+@on_torch
+def test_a_hook_runs_in_each_step():
+    layer, functions, run = identity_twice()
+    call(functions, run, [[1.0, 2.0, 4.0]])
+    calls = []
+    handle = layer.register_forward_hook(lambda *_: calls.append(1))
+    for count in (2, 4):
+        call(functions, run, [[1.0, 2.0, 4.0]])
+        assert len(calls) == count
+    handle.remove()
+    call(functions, run, [[1.0, 2.0, 4.0]])
+    assert len(calls) == count
+
+
+@on_torch
 def test_what_is_not_the_same_each_time_is_not_traced(traced):
     functions = compiled()
     variable = keras.Variable(np.zeros((), "float32"))

@@ -224,6 +224,16 @@ class TestNeverStale:
 
         self.changed(change)
 
+    def test_data_transposed_at_the_same_address(self):
+        model = keras.Sequential([layers.Dense(D)])
+
+        def change(model):
+            kernel = model.layers[0].kernel.value
+            kernel.data = kernel.data.T
+
+        model(wave(B, D))
+        self.changed(change, model)
+
     def test_value_replaced(self):
         def change(model):
             model.layers[0].kernel._value = torch.nn.Parameter(wave(D, U))
@@ -359,6 +369,37 @@ def test_refused_calls_run_as_usual(function, reason):
         assert_same(fast(x.clone()), plain(x.clone()))
     assert reason in " ".join(fast.refusals)
     assert bool(fast.refusals) == (replays(fast) == 0)
+
+
+def add_to_weight(layer, x):
+    layer.total.value.add_(1)
+    return 2 * x
+
+
+def add_to_buffer(layer, x):
+    layer.part.module.count.add_(1)
+    return 2 * x
+
+
+@pytest.mark.parametrize(
+    "function",
+    [mutated, lambda layer, x: x.data.add_(1), add_to_weight, add_to_buffer],
+    ids=["argument", "data", "weight", "buffer"],
+)
+def test_a_call_that_writes_in_place_does_it_once(function):
+    layer = Refused(function)
+    layer.total = layer.add_weight(shape=(), initializer="zeros", trainable=False)
+    layer.part = layers.TorchModuleWrapper(torch.nn.Identity())
+    count, total = torch.zeros(()), layer.total.value
+    layer.part.module.register_buffer("count", count)
+    fast = keras_attention.recorded(layer)
+    for calls in range(1, 5):
+        x = torch.zeros(B, D)
+        fast(x)
+        writes = float(x[0, 0]) + float(total) + float(count)
+        assert writes == (1 if x.any() else calls)
+    assert replays(fast) == 0
+    assert layer.part.module.count is count
 
 
 def test_a_tensor_from_elsewhere_is_refused():

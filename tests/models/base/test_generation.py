@@ -115,3 +115,125 @@ def test_run_eagerly_is_followed():
     for _ in range(2):
         np.testing.assert_array_equal(run(model, words), expected)
     assert len(model.seen) == begun + 2
+
+
+class Shifted(Counting):
+    """Adds the number of a dict in an attribute of a sublayer to each word."""
+
+    def __init__(self):
+        super().__init__()
+        self.part = keras.layers.Layer()
+        self.part.settings = {"shift": 0, "sign": 1}
+        self.scale = self.add_weight(shape=(V, V), initializer="identity")
+        self.begun = 0
+
+    def begin(self, inputs):
+        self.begun += 1  # a call may set attributes itself
+        return super().begin(inputs)
+
+    def next(self, prompt, cache, index, static=None):
+        settings = self.part.settings
+        sign = settings.get("sign", -1)
+        word = (cache["first"] + sign * index + settings["shift"]) % V
+        return ops.one_hot(word, V) @ self.scale, None, cache
+
+
+def rename(model):
+    model.part.settings["signs"] = model.part.settings.pop("sign")
+
+
+CHANGES = {
+    "item": (
+        lambda model: model.part.settings.update({"shift": 2}),
+        lambda w: (w + 2) % V,
+    ),
+    "key": (rename, lambda w: -w % V),
+    "weights": (
+        lambda model: model.set_weights([np.roll(np.eye(V), 2, axis=1)]),
+        lambda w: (w + 2) % V,
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_changes_between_two_calls_counts(change):
+    model, words = Shifted(), np.array([[0, 0], [0, 0]])
+    changes, expected = CHANGES[change]
+    for _ in range(2):
+        np.testing.assert_array_equal(run(model, words), written([0, 0]))
+    changes(model)
+    for _ in range(2):
+        np.testing.assert_array_equal(run(model, words), expected(written([0, 0])))
+
+
+@pytest.mark.backends("torch", reason="torch alone replaces the memory of a weight")
+@pytest.mark.parametrize("how", ["data", "vector", "transposed"])
+def test_replaced_memory_of_a_weight_counts(how):
+    import torch
+
+    model, words = Shifted(), np.array([[0, 0], [0, 0]])
+    kernel = model.scale.value
+    model.scale.assign(np.roll(np.eye(V), 2, axis=1))
+    expected = written([2, 2])
+    np.testing.assert_array_equal(run(model, words), expected)
+    if how == "transposed":  # at the same address
+        kernel.data, expected = kernel.data.T, written([-2, -2])
+    elif how == "data":
+        kernel.data, expected = torch.eye(V), written([0, 0])
+    else:
+        vector = torch.eye(V).flatten()
+        torch.nn.utils.vector_to_parameters(vector, [kernel])
+        expected = written([0, 0])
+    np.testing.assert_array_equal(run(model, words), expected)
+
+
+class Favourite(samplers.Sampler):
+    """Writes one word; it has no config."""
+
+    def __init__(self, word):
+        self._word = word
+
+    def search(self, request):
+        word = np.max(self._word)
+        return ops.where(ops.arange(T + 1) < 1, request.prompt[:, : T + 1], word)
+
+
+@pytest.mark.parametrize("make", [int, lambda word: np.array([0, word])])
+def test_a_sampler_without_a_config_is_not_taken_for_another(make):
+    model, words = Counting(), np.ones((2, 3), "int32")
+    for word in (3, 5):
+        for sampler in (
+            Favourite(make(word)),
+            samplers.ExcludingSampler(Favourite(make(word)), [1]),
+        ):
+            assert (run(model, words, sampler) == word).all()
+    sampler._word = sampler.sampler._word = make(6)
+    assert (run(model, words, sampler) == 6).all()
+
+
+def test_an_attribute_of_a_foreign_sampler_counts():
+    model, words, sampler = Counting(), np.ones((2, 3), "int32"), Foreign(4)
+    for word in (4, 5):
+        sampler.word = word
+        assert (run(model, words, sampler) == word).all()
+
+
+@pytest.mark.parametrize(
+    "stops", [{4, 5}, frozenset({4}), np.array([4]), range(4, 6), iter([4]), np.int8(4)]
+)
+def test_stop_tokens_come_in_any_form(stops):
+    model, words = Counting(), np.array([[1, 0], [1, 0]])
+    expected = [[2, 3, 4, 0, 0]] * 2
+    np.testing.assert_array_equal(run(model, words, stop=stops), expected)
+
+
+@pytest.mark.parametrize("stops", [1.5, 4.0, True, "4", [[4]], {4: 5}, [{4}]])
+def test_stop_tokens_are_integers(stops):
+    with pytest.raises(ValueError, match="`stop_token_ids` must be of the vocab"):
+        run(Counting(), np.ones((2, 3), "int32"), stop=stops)
+
+
+@pytest.mark.parametrize("start", [[0, 1], 1.5, "1"])
+def test_the_start_token_is_one_integer(start):
+    with pytest.raises(ValueError, match="`start_token_id` must be"):
+        run(Counting(), np.ones((2, 3), "int32"), start=start)

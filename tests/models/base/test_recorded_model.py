@@ -180,6 +180,22 @@ def test_an_item_of_a_list_or_dict_counts():
     assert fast.refusals == []
 
 
+def test_a_renamed_key_of_a_dict_counts():
+    class Switched(layers.Layer):
+        settings: object = None
+
+        def call(self, x):
+            return 3 * x if "on" in self.settings[0] else x
+
+    layer, x = Switched(), np.ones((B, D), "float32")
+    layer.settings = [{"on": True}]
+    fast = keras_attention.recorded(layer)
+    for _ in range(3):
+        np.testing.assert_array_equal(ops.convert_to_numpy(fast(x)), 3 * x)
+    layer.settings[0]["off"] = layer.settings[0].pop("on")
+    np.testing.assert_array_equal(ops.convert_to_numpy(fast(x)), x)
+
+
 @needs_training
 def test_run_eagerly_replays_nothing():
     calls = []
