@@ -120,8 +120,8 @@ class Question:
     def find(self) -> Match | None:
         """Returns the best match with all spellings that fit, or None."""
         matches = _maximal(self._matches(self.words))
-        matches = [self._unless_owner(m, matches) for m in matches]
         self.matches = matches
+        matches = [self._unless_owner(m, matches) for m in matches]
         best = max(matches, key=self._rank, default=None)
         if best is None or best.strength < CONTENT:
             return self._weak(best)
@@ -278,9 +278,8 @@ class Question:
         strength = self._strength(start, end) if spellings else None
         core = start + (end - start > 1 and self.words[start].key in ARTICLES)
         is_name = tier == FULL or (tier == LOOSE and end - core > 1 and not errors)
-        if strength is not None and (
-            strength == MARKED or is_name or not self.sentence
-        ):
+        is_noun = self.sentence or (start and self.words[start - 1].key in ARTICLES)
+        if strength is not None and (strength == MARKED or is_name or not is_noun):
             words = self.words[core:end]
             letters = sum(len(word.key) for word in words)
             counts = letters, sum(word.content for word in words), errors
