@@ -51,8 +51,8 @@ class Link(NamedTuple):
             perhaps without its article or with other numerals, marks or accents;
             `"alias"`; `"part"` if it has a part of the name; or `"spelling"` if the
             name is misspelt.
-        others: Other entities with the same words in their names, which the linker did
-            not choose; empty if brackets mark the entity.
+        others: Other entities that the question names, or that have the same words in
+            their names, sorted; empty if brackets mark the entity.
     """
 
     entity: str
@@ -202,12 +202,13 @@ class EntityLinker:
             )
         spellings = self._fitting(match, question)
         entity = _only_entity(spellings, text)
-        others = sorted({spelling.entity for spelling in match.spellings} - {entity})
+        others = {s.entity for s in match.spellings} | question.named_beside(match)
         by = "name" if spellings[0].text == entity else "alias"
         if match.errors or match.tier < LOOSE:
             by = "spelling" if match.errors else "part"
         first, last = question.words[match.start], question.words[match.end - 1]
-        return Link(entity, question.without(first.start, last.end), by, tuple(others))
+        words = question.without(first.start, last.end)
+        return Link(entity, words, by, tuple(sorted(others - {entity})))
 
     def _fitting(self, match: Match, question: Question) -> Sequence[Spelling]:
         """Selects the spellings nearest to the question, and preferred entities."""

@@ -42,7 +42,16 @@ FRAME_WORDS = _set(
     "budget runtime length minutes summary synopsis review reviews trailer poster "
     "cinematographer cinematography editor edited country studio character characters "
     "ending role roles lead leading best famous watch saw see seen performed shot "
-    "theme themes subject filmed filmmaker dvd office box gross say said mean think"
+    "theme themes subject filmed filmmaker dvd office box gross say said mean think "
+    "born birth die dies died death live lives lived alive married marry wife husband "
+    "child children parents father mother brother sister family age old tall high long "
+    "big far many much first last win wins won prize award city country capital "
+    "population people place places river mountain president mayor founded "
+    "founder established located based headquarters book books novel poem album "
+    "sang sing singer sung painted paint painter painting published read wins team "
+    "member members belong party university school museum currency money time "
+    "nationality religion job profession instrument work works built invented "
+    "discovered designed situated visit spoken flow flows border borders"
 )
 FUNCTION_WORDS = _set(
     "i me my mine we us our you your he him his she her hers it its they them "
@@ -55,6 +64,7 @@ FUNCTION_WORDS = _set(
     "whats wheres whens hows thats theres heres lets dont doesnt didnt isnt wasnt "
     "arent werent cant couldnt wont wouldnt hes shes theyre youre"
 )
+_SMALL = ARTICLES | _set("and or of in on at by for from to with as")  # in titles
 ORDINARY = ARTICLES | QUESTION_WORDS | FRAME_WORDS | FUNCTION_WORDS
 
 _WORD = re.compile(rf"&|[^\W_]+(?:[{APOSTROPHES}][^\W_]+)*[{APOSTROPHES}]?")
@@ -178,7 +188,7 @@ def loose(keys: list[str]) -> str:
 
 def is_number(key: str) -> bool:
     """Whether a word is a number above 1, and no year."""
-    digits = numeral(key)
+    digits = re.sub("(st|nd|rd|th)$", "", numeral(key))
     year = len(digits) == 4 and digits[:2] in ("18", "19", "20") and digits < "2031"
     return digits.isdecimal() and digits not in ("0", "1") and not year
 
@@ -195,7 +205,7 @@ def is_mixed(words: list[Word]) -> bool:
     They do not in a question without capital letters but the first, in capital letters,
     or with a capital letter in each word.
     """
-    lower = [w for w in words[1:] if w.text[0].islower() and len(w.key) > 3]
+    lower = [w for w in words[1:] if w.text[0].islower() and w.key not in _SMALL]
     lower += [w for w in words[:1] if w.text[0].islower()]
     upper = [w for w in words[1:] if w.text[0].isupper() and w.key != "i"]
     return bool(lower and upper)
@@ -271,6 +281,16 @@ class NameIndex:
     def has_word(self, key: str) -> bool:
         """Whether a name has the word."""
         return key in self._parts[0]
+
+    @functools.cached_property
+    def _edges(self) -> set[tuple[str, bool]]:
+        """The words of the names of two words, and whether they are the last."""
+        pairs = [words for words in self._words if len(words) == 2]
+        return {(words[last], bool(last)) for words in pairs for last in (0, 1)}
+
+    def is_edge(self, key: str, last: bool) -> bool:
+        """Whether a word is the first or the last one of a name of two words."""
+        return (key, last) in self._edges
 
     def containing(
         self, words: Sequence[Word], in_order: bool = False

@@ -90,6 +90,9 @@ class Question:
         mixed: Whether capital letters do.
         capitals: Whether a capital letter or a digit marks each word as a part of a
             name.
+        sentence: Whether only the first letter is a capital one. The writer knows
+            capital letters, so "the birds" are not the film The Birds.
+        matches: The whole names in the question that are in no longer one.
     """
 
     def __init__(self, text: str, index: NameIndex, prefer: frozenset[str]) -> None:
@@ -98,6 +101,7 @@ class Question:
         self._index = index
         self._prefer = prefer
         self.mixed = is_mixed(self.words)
+        self.sentence = text[:1].isupper() and text[1:] == text[1:].lower()
         self.capitals = [self._is_capital(i, w) for i, w in enumerate(self.words)]
         for i, word in enumerate(self.words):
             word = word._replace(content=word.content or self.capitals[i])
@@ -107,7 +111,7 @@ class Question:
 
     def _is_capital(self, i: int, word: Word) -> bool:
         stop = self.text[: word.start].rstrip()[-1:] in (".", "?", "!", ":")
-        if not self.mixed or i == 0 or (stop and word.key in QUESTION_WORDS):
+        if not self.mixed or i == 0 or (stop and not word.content):
             return False
         if word.key == "i":  # I Know What You Did Last Summer
             return any(0 < w.start - word.end < 3 and w.capital for w in self.words)
@@ -116,6 +120,7 @@ class Question:
     def find(self) -> Match | None:
         """Returns the best match with all spellings that fit, or None."""
         matches = _maximal(self._matches(self.words))
+        self.matches = matches
         matches = [self._unless_owner(m, matches) for m in matches]
         best = max(matches, key=self._rank, default=None)
         if best is None or best.strength < CONTENT:
@@ -132,14 +137,18 @@ class Question:
             return best
         close = [
             m
-            for m in self._close_matches(None if strays else best)
-            if (
-                not entities.issuperset(spelling.entity for spelling in m.spellings)
-                and (m.holds(best) and m.content > best.content)
-            )
-            or (best.strength < MARKED and strays & {*range(m.start, m.end)})
+            for m in self._close_matches(best)
+            if m.holds(best)
+            and m.content > best.content
+            and not entities.issuperset(spelling.entity for spelling in m.spellings)
         ]
         return self._joint(close) or (None if strays else best)
+
+    def named_beside(self, match: Match) -> set[str]:
+        """Returns the entities with other whole names in the question."""
+        least = match.strength if self.mixed else CONTENT
+        others = (m for m in self.matches if m.strength >= least and m.apart(match))
+        return {spelling.entity for m in others for spelling in m.spellings}
 
     def _unless_owner(self, match: Match, others: Sequence[Match]) -> Match:
         """Weakens a name before one that it owns: "Hitchcock's Psycho"."""
@@ -267,8 +276,10 @@ class Question:
     ) -> Iterator[Match]:
         """Yields the words from `start` to `end` as a match, if they may be a name."""
         strength = self._strength(start, end) if spellings else None
-        if strength is not None:
-            core = start + (end - start > 1 and self.words[start].key in ARTICLES)
+        core = start + (end - start > 1 and self.words[start].key in ARTICLES)
+        is_name = tier == FULL or (tier == LOOSE and end - core > 1 and not errors)
+        is_noun = self.sentence or (start and self.words[start - 1].key in ARTICLES)
+        if strength is not None and (strength == MARKED or is_name or not is_noun):
             words = self.words[core:end]
             letters = sum(len(word.key) for word in words)
             counts = letters, sum(word.content for word in words), errors
@@ -325,22 +336,19 @@ class Question:
         return best._replace(spellings=tuple(spellings))
 
     def _strays(self, best: Match, others: Sequence[Match] = ()) -> set[int]:
-        """Returns the words that look like names, but are a part of no match.
-
-        These are words with a capital letter, if capital letters tell names from other
-        words, else words of known names.
-        """
+        """Returns the words with a capital letter that are a part of no match."""
         strong = [m for m in others if m.strength >= CONTENT and m.apart(best)]
         covered = {i for m in (best, *strong) for i in range(m.start, m.end)}
-        free = [pair for pair in enumerate(self.words) if pair[0] not in covered]
-        strays = {i for i, w in free if w.text[0].isupper() and self.capitals[i]}
-        final = self.words[best.end - 1]
-        if self.mixed and not (final.content and final.text[0].islower()):
-            is_next = best.start == 1
-            free = [(i, w) for i, w in free if i == 0 and is_next and w.capital]
-        strays |= {i for i, w in free if w.content and self._index.has_word(w.key)}
-        ordinary = FRAME_WORDS | QUESTION_WORDS
-        return {i for i in strays if self.words[i].key not in ordinary}
+        ordinary = FRAME_WORDS | QUESTION_WORDS if best.tier >= LOOSE else ARTICLES
+        strays = {
+            i
+            for i, word in enumerate(self.words)
+            if self.capitals[i] and word.text[0].isupper() and word.key not in ordinary
+        }
+        first = self.words[0]  # each question begins with a capital letter
+        if self.mixed and best.start == 1 and first.text[0].isupper() and first.content:
+            strays |= {0} if self._index.has_word(first.key) else set()
+        return strays - covered
 
     def _joined(self, best: Match, others: Sequence[Match] = ()) -> set[int]:
         """Returns the words next to a match that make it a part of another name.
@@ -358,16 +366,34 @@ class Question:
                 left, right = (self.words[j] for j in sorted((i - step, i)))
                 marks = self.text[left.end : right.start].strip(" -–" + APOSTROPHES)
                 continues = step == 1 and (marks == ":" or right.key in _CONNECT)
-                allowed = ("", ":", ",") if continues else ("",)
-                if left.possessive or marks not in allowed:
+                allowed = (
+                    ("", ":", ",") if continues else ("", "."[: len(left.key) < 2])
+                )
+                if (left.possessive and best.tier >= LOOSE) or marks not in allowed:
                     break
                 number = step == 1 and is_number(right.key)
-                if number or i in (near if i == indices[0] else free):
+                joins = i == indices[0] and self._continues(best, i)
+                if number or joins or i in (near if i == indices[0] else free):
                     neighbours.add(i)
                     break
                 if self.words[i].key not in _CONNECT:
                     break
         return neighbours
+
+    def _continues(self, match: Match, i: int) -> bool:
+        """Whether the word `i`, next to a match, may belong to its name in lower case.
+
+        Next to a part of a name or a misspelt one, each word of a name may. Next to
+        one word that is a whole name, a word may that has this place in another name
+        of two words: "stephen mann" is not Stephen if there is a Michael Mann.
+        """
+        word = self.words[i]
+        if self.mixed or not word.content:
+            return False
+        if match.tier < LOOSE or match.errors:
+            return self._index.has_word(word.key)
+        is_word = match.end - match.core == 1
+        return is_word and self._index.is_edge(word.key, i >= match.end)
 
     def without(self, start: int, end: int) -> tuple[str, ...]:
         """Returns the words without a name of these characters and marks next to it."""

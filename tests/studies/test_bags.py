@@ -102,6 +102,14 @@ def test_the_interval_is_over_folds_and_repeats():
     assert found["deviation"] == pytest.approx(each.mean(1).std(ddof=1), abs=0.01)
 
 
+def test_a_path_stands_apart_in_the_table():
+    result = {"auc": [90.0], "outer": [[90.0]], "chosen": [0], "auc_of_five": 91.0}
+    run = {"seed": 20, "result": {**result, "cpu_seconds": 1.0, "seconds": 1.0}}
+    lines = report.table([{**run, "data": d} for d in ("tiger", "my/long_bags.csv")])
+    assert "my/long_bags.csv  AUC  90.00" in lines
+    assert "tiger             AUC  90.00" in lines
+
+
 @pytest.fixture
 def small(monkeypatch):
     """Forty bags of ±1, one half of them with a pattern of which there is one."""

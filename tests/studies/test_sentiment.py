@@ -10,6 +10,7 @@ from calling import needs_training
 from keras_attention.datasets import sentences
 from studies import command_line
 from studies.sentiment import command as sentiment
+from studies.sentiment import labelled
 
 BAD, GOOD = ("dull", "poor", "flat", "weak"), ("fine", "warm", "wise", "bold")
 LINES = [
@@ -93,3 +94,41 @@ def test_batches_hold_each_sentence_once_with_words_missing():
             unknown += (found == 1).sum()
         assert 0.2 < unknown / (known + unknown) < 0.3
         batches.on_epoch_end()
+
+
+OWN = [
+    f"{word} {i}\t{label}"
+    for label in ("so", "bad", "ok")
+    for i in range(4)
+    for word in "ab"
+]
+
+
+@pytest.mark.parametrize("header", [[], ["text\tlabel"], ["", "Text\tClass"]])
+def test_own_texts_with_any_labels(tmp_path, header):
+    path = tmp_path / "own.tsv"
+    path.write_text("\n".join([*header, *OWN, ""]))
+    splits, labels = labelled.read(path)
+    assert labels == ["bad", "ok", "so"]
+    assert [len(splits[name]) for name in sentiment.SPLITS] == [18, 3, 3]
+    lines = {f"{s.text}\t{labels[s.label]}" for part in splits.values() for s in part}
+    assert lines == {*OWN}
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([*OWN, "no tab"], r"own\.tsv, line 25: must be a text with words, a tab"),
+        ([OWN[0], "a\tb\tc"], "line 2: must be"),
+        ([OWN[0], "\tbad"], "line 2: must be"),
+        ([OWN[0], "text\t"], "line 2: must be"),
+        ([f"spam\ttext {i}" for i in range(9)], "must have two labels or more"),
+        ([*OWN, "c\tfew"], r"at least 3 texts each\. Received: .*'few': 1"),
+        ([], "must have two labels"),
+    ],
+)
+def test_bad_lines_are_named(tmp_path, lines, message):
+    path = tmp_path / "own.tsv"
+    path.write_text("\n".join(lines))
+    with pytest.raises(ValueError, match=message):
+        labelled.read(path)

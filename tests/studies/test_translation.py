@@ -166,6 +166,14 @@ def test_own_test_pairs_and_a_saved_network(data, tmp_path, monkeypatch, capsys)
     loaded = training.Data({}, source, target)
     texts = ["a dog sees a man", "a man"]
     assert training.translate(model, loaded, texts, "greedy", "forward") == seen[0][0]
+    capsys.readouterr()
+    other = tmp_path / "other.tsv"
+    other.write_text("a man\tein mann\n")
+    monkeypatch.setattr("keras_attention.text.Subwords", translation.Vocabulary)
+    score = ["translation", "--score", str(save / "luong-0"), "--test", str(other)]
+    assert main(score) == 0
+    assert "luong-0, forward: BLEU {'greedy': 12.5" in capsys.readouterr().out
+    assert [*seen.pop(), *seen.pop()][::2] == [seen[1][0][1:], seen[0][0][1:]]
     assert main(arguments) == 0  # the run is found again
     assert len(seen) == 2
     assert main(arguments[:9]) == 0  # the usual test pairs
@@ -188,6 +196,10 @@ def test_files_of_the_user_are_checked_first(tmp_path, monkeypatch, capsys):
     assert "must have at least one pair" in capsys.readouterr().err
     assert main(["translation", "--save", str(path)]) == 2
     assert "own.tsv cannot be used" in capsys.readouterr().err
+    assert main(["translation", "--score", str(tmp_path)]) == 2
+    assert "--score needs --test" in capsys.readouterr().err
+    assert main(["translation", "--score", str(tmp_path), "--test", str(path)]) == 2
+    assert "without source.spm" in capsys.readouterr().err
     assert main(["translation", "--model", "torch", "--save", str(tmp_path)]) == 2
     assert "--model must be recurrent or transformer" in capsys.readouterr().err
 

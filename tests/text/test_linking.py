@@ -111,6 +111,48 @@ def test_a_part_of_a_name(linker, text, entity):
     assert (link.entity, link.by, link.others) == (entity, "part", ())
 
 
+INVENTED = ["Orrin Vale", "A Road to Die, a Road to Live", "Vale", "The Harbours"]
+INVENTED += ["Lake Tamsin", "Tamsin", "Painted Doors", "Win the Vale", "Mira Quist"]
+INVENTED += ["Bel Quist", "King Odo", "Quarrow (1907)", "Upper Tamsin Party"]
+
+
+@pytest.mark.parametrize(
+    ("text", "entity", "others"),
+    [
+        # Words of other names veto no whole name, in capital letters or without.
+        ("Where did Orrin Vale die?", "Orrin Vale", ()),
+        ("where did orrin vale die", "Orrin Vale", ()),
+        ("which prize did mira quist win", "Mira Quist", ()),
+        ("who painted tamsin", "Tamsin", ()),
+        ("Which party is in Upper Tamsin Party?", "Upper Tamsin Party", ()),
+        # A capital letter behind a colon begins a sentence.
+        ("Tamsin: In which country is it?", "Tamsin", ()),
+        # Other names in the question are named, with their owner.
+        ("Did Mira Quist meet King Odo?", "Mira Quist", ("King Odo",)),
+        ("is lake tamsin in quarrow?", "Lake Tamsin", ("Quarrow (1907)",)),
+        ("Is Tamsin's King Odo old?", "King Odo", ("Tamsin",)),
+    ],
+)
+def test_whole_names_beside_words_of_others(text, entity, others):
+    assert EntityLinker(INVENTED).link(text)[::3] == (entity, others)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Where did Shane Vale live?",  # a capital letter beside a name
+        "where did mira tamsin live",  # Mira begins another name of two words
+        "Who did Shane F. Odo meet?",  # an initial beside a part of a name
+        "How many harbours are there?",  # The writer knows capital letters.
+        "who opened the doors",  # a noun behind an article
+        "What is Tamsin 5th about?",
+    ],
+)
+def test_other_names_are_not_linked(text):
+    with pytest.raises(UnknownEntityError):
+        EntityLinker(INVENTED).link(text)
+
+
 @pytest.mark.parametrize(
     ("text", "candidates"),
     [
@@ -134,7 +176,7 @@ def test_an_ambiguous_name_is_said(linker, text, candidates):
         ("who directed Titanic Rising?", "Titanic"),  # no part of a longer name
         ("what did Stephen Mann direct", "Stephen"),
         ("who directed rocky 3", "Rocky"),
-        ("who directed rocky tokyo", "Rocky"),
+        ("what did stephen mann direct", "Stephen"),
         ("what films did Nobody See act in", None),
         ("which actors has the colour", None),  # ordinary words are no names
         ("who", None),

@@ -75,9 +75,12 @@ def summaries(runs: list[Run]) -> dict[str, Any]:
 def table(runs: list[Run]) -> str:
     """Formats our results next to the published results."""
     lines = []
+    width = max([10, *(len(run["data"]) + 2 for run in runs)])
     for name, found in summaries(runs).items():
         low, high = found["interval"]
-        line = f"{name:10}AUC {found['mean']:6.2f}  (95 %: {low:.2f} to {high:.2f})"
+        line = (
+            f"{name:{width}}AUC {found['mean']:6.2f}  (95 %: {low:.2f} to {high:.2f})"
+        )
         if name in PUBLISHED:
             mean, deviation = PUBLISHED[name]
             line += f"   published {mean} ± {deviation}"
@@ -85,7 +88,7 @@ def table(runs: list[Run]) -> str:
     for run in runs:
         if run["data"] in EXAMPLES:
             lines.append(
-                f"{run['data']:10}accuracy {run['result']['accuracy']:.4f}, seed "
+                f"{run['data']:{width}}accuracy {run['result']['accuracy']:.4f}, seed "
                 f"{run['seed']}   published {EXAMPLES[run['data']]}"
             )
     return "\n".join(lines)

@@ -1,11 +1,16 @@
 """SST-2: a Transformer from scratch compared with logistic regression.
 
     python examples/studies/sentiment --seeds 0 1 2 --json results.json
+    python examples/studies/sentiment --data mine.tsv
 
 `TransformerClassifier` is trained only on the 6,920 full sentences of SST-2. Its final
 weights are tested once on the 1,821 test sentences, and once more after quantization to
 8-bit integers. The settings were chosen on the 872 development sentences. The
 regression uses the set of words in a sentence.
+
+With `--data`, the texts are those of a tab-separated file with any labels: text, tab
+and label, with or without a header. A tenth of each label is for the test, and a tenth
+for the development.
 
 Each finished run adds a line to the file given by `--out`. Repeat the command to
 resume.
@@ -14,6 +19,7 @@ resume.
 from __future__ import annotations
 
 import argparse
+import pathlib
 import time
 import warnings
 from typing import Any, NamedTuple
@@ -28,6 +34,7 @@ from keras_attention.text.vocabulary import PADDING, START, UNKNOWN
 from studies import command_line, reports
 from studies.batches import differ_first
 from studies.command_line import UsageError
+from studies.sentiment import labelled
 from studies.store import Run, Store, opened
 
 MODEL: dict[str, Any] = {
@@ -73,6 +80,7 @@ class Data(NamedTuple):
 
     splits: dict[str, list[sentences.Sentence]]
     vocabulary: sentences.Vocabulary
+    classes: int = 2
 
     def vectors(self, split: str) -> sentences.Vectors:
         """Returns the tokens (N, T) and labels (N,) of a split."""
@@ -83,6 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `sentiment`."""
     command_line.add_runs(parser, seeds=(0, 1, 2))
     parser.add_argument("--epochs", type=int, default=TRAINING["epochs"])
+    parser.add_argument("--data", type=pathlib.Path, help="a file of text and label")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -90,8 +99,14 @@ def main(args: argparse.Namespace) -> int:
     command_line.at_least_one(args, "epochs")
     store = opened(args.out, NEEDED)
     settings = {**MODEL, **TRAINING, "epochs": args.epochs}
+    regressed, data = REGRESSION, None
+    if args.data is not None:
+        data = load(TRAINING["min_count"], args.data)
+        size = min(settings["batch_size"], len(data.splits["train"]))
+        settings |= {"batch_size": size, "data": str(args.data)}
+        regressed = {**REGRESSION, "data": str(args.data)}
     wanted: list[tuple[str, int | None, dict[str, Any]]] = [
-        ("regression", None, REGRESSION)
+        ("regression", None, regressed)
     ]
     wanted += [("network", seed, settings) for seed in dict.fromkeys(args.seeds)]
     backend = keras.config.backend()
@@ -100,7 +115,7 @@ def main(args: argparse.Namespace) -> int:
         store.done(what, about, model=what, seed=seed, backend=backend)
         for what, seed, about in wanted
     ]
-    runs, data = [], None
+    runs = []
     for (what, seed, about), run in zip(wanted, found):
         if run is None:
             data = load(TRAINING["min_count"]) if data is None else data
@@ -111,20 +126,25 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def load(min_count: int) -> Data:
-    """Loads SST-2 and builds its vocabulary.
+def load(min_count: int, path: pathlib.Path | None = None) -> Data:
+    """Loads SST-2, or a file of `labelled.read`, and builds its vocabulary.
 
     Args:
         min_count: a word is in the vocabulary if it occurs at least this often in the
             training sentences.
+        path: the file.
     """
+    labels: list[str] = ["negative", "positive"]
     try:
-        splits = {split: sentences.load("sst2", split) for split in SPLITS}
-    except DataNotFoundError as error:
+        if path is not None:
+            splits, labels = labelled.read(path)
+        else:
+            splits = {split: sentences.load("sst2", split) for split in SPLITS}
+    except (DataNotFoundError, ValueError) as error:
         raise UsageError(str(error)) from error
     texts = [sentence.text for sentence in splits["train"]]
     vocabulary = sentences.Vocabulary.from_sentences(texts, min_count=min_count)
-    return Data(splits, vocabulary)
+    return Data(splits, vocabulary, len(labels))
 
 
 class Batches(keras.utils.PyDataset):
@@ -197,7 +217,7 @@ def learn(
     """
     keras.utils.set_random_seed(seed)
     arguments = {name: settings[name] for name in MODEL}
-    model = TransformerClassifier(len(data.vocabulary), 2, **arguments)
+    model = TransformerClassifier(len(data.vocabulary), data.classes, **arguments)
     train, dev = data.vectors("train"), data.vectors("dev")
     size = settings["batch_size"]
     batches = Batches(train, size, settings["word_dropout"], seed)
@@ -297,11 +317,11 @@ def regression(data: Data, settings: dict[str, Any]) -> dict[str, Any]:
     }
     tried = []
     for penalty in settings["penalties"]:
-        model = _one_layer(len(words), penalty / len(texts), settings)
+        model = _one_layer(len(words), penalty / len(texts), settings, data.classes)
         count = len(texts)
         model.fit(
             inputs["train"],
-            labels["train"].astype("float32")[:, None],
+            labels["train"][:, None],
             batch_size=count,
             epochs=settings["steps"],
             verbose=0,
@@ -309,26 +329,31 @@ def regression(data: Data, settings: dict[str, Any]) -> dict[str, Any]:
         row: dict[str, Any] = {"penalty": penalty}
         for split in SPLITS:
             logits = model.predict(inputs[split], batch_size=count, verbose=0)
-            row[split] = percent((logits[:, 0] > 0) == labels[split])
+            if data.classes == 2:
+                logits = np.pad(logits, ((0, 0), (1, 0)))  # 0 for the first class
+            row[split] = percent(logits.argmax(1) == labels[split])
         tried.append(row)
     best = max(tried, key=lambda row: row["dev"])
     return {**best, "words": len(words), "tried": tried}
 
 
-def _one_layer(size: int, penalty: float, settings: dict[str, Any]) -> keras.Model:
+def _one_layer(
+    size: int, penalty: float, settings: dict[str, Any], classes: int
+) -> keras.Model:
     words = keras.Input((None,), dtype="int32")  # (N, ·)
     weights = keras.layers.Embedding(
         size,
-        1,
+        1 if classes == 2 else classes,
         embeddings_initializer="zeros",
         embeddings_regularizer=keras.regularizers.L2(penalty / 2),
     )(words)
     is_valid = ops.cast(ops.not_equal(words, PADDING), "float32")[:, :, None]
     model = keras.Model(words, ops.sum(weights * is_valid, axis=1))  # (N, 1)
     rate = keras.optimizers.schedules.CosineDecay(settings["rate"], settings["steps"])
-    model.compile(
-        keras.optimizers.Adam(rate), keras.losses.BinaryCrossentropy(from_logits=True)
-    )
+    loss: Any = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    if classes == 2:
+        loss = keras.losses.BinaryCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(rate), loss)
     return model
 
 

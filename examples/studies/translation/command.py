@@ -6,6 +6,7 @@
     python examples/studies/translation --model transformer
     python examples/studies/translation --model torch
     python examples/studies/translation --save folder --test pairs.tsv
+    python examples/studies/translation --score folder/bahdanau-0 --test other.tsv
 
 The peer of a recurrent translator is the same model without attention. The peer of the
 Transformer is torch.nn.Transformer (`--model torch`) with the same initial weights from
@@ -16,9 +17,9 @@ Each network is trained on the 29,000 training pairs. Its final weights are test
 the 1,000 test pairs of 2016 with greedy decoding and a beam of five. `--test` gives
 another file of test pairs: each line has a text, a tab and its translation. `--save`
 keeps each trained network and its subwords in a folder of its own, such as
-`folder/bahdanau-0`. Each finished run adds a line to the file given by `--out`. Repeat
-the command to resume. The command needs the extras `text` (subwords) and `bench`
-(sacrebleu).
+`folder/bahdanau-0`, and `--score` tests such a network again without training. Each
+finished run adds a line to the file given by `--out`. Repeat the command to resume. The
+command needs the extras `text` (subwords) and `bench` (sacrebleu).
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--pairs", type=int, help="to train on; default: all")
     add("--units", type=int, default=training.MODEL["units"], help="of the GRUs")
     add("--test", type=pathlib.Path, help="a file of your own test pairs")
+    add("--score", type=pathlib.Path, help="the folder of a saved network to test")
     add("--save", type=pathlib.Path, help="a folder for the trained networks")
     add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
     add("--json", type=pathlib.Path, help="where to write the results")
@@ -83,6 +85,8 @@ def main(args: argparse.Namespace) -> int:
             f"`translation` needs {', '.join(missing())}. Next: "
             'python -m pip install "keras-attention-family[text,bench]"'
         )
+    if args.score is not None:
+        return _score(args)
     settings = _settings(args)
     _check_save(args)
     test = None if args.test is None else _pairs(args.test)
@@ -144,6 +148,35 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
         "languages": [args.source, {"en": "de", "de": "en"}[args.source]],
         "source": args.order,
     }
+
+
+def _score(args: argparse.Namespace) -> int:
+    """Prints the BLEU of a saved network on the pairs of --test."""
+    if args.test is None:
+        raise UsageError("--score needs --test, a file of text, tab and translation")
+    for name in ("source.spm", "target.spm", "model.keras"):
+        if not (args.score / name).is_file():
+            raise UsageError(
+                f"--score must be a folder that --save wrote. Received: {args.score} "
+                f"without {name}"
+            )
+    from keras_attention.text import Subwords  # imports TensorFlow Text only here
+
+    pairs = {"test": _pairs(args.test)}
+    order = args.order
+    if order == "forward":  # the folder's name has the order, see `_folder`
+        order = next((o for o in ORDERS if f"-{o}-" in args.score.name), order)
+    data = training.Data(
+        pairs, *(Subwords.load(args.score / f"{n}.spm") for n in ("source", "target"))
+    )
+    model = keras.saving.load_model(args.score / "model.keras")
+    bleu, about = training.scores(model, data, "test", order)
+    print(f"{args.score}, {order}: BLEU {bleu}\nsacrebleu {about['signature']}")
+    if args.json:
+        report = {"network": str(args.score), "test": str(args.test), "order": order}
+        text = json.dumps({**report, "bleu": bleu, **about}, indent=1)
+        args.json.write_text(text + "\n", encoding="utf-8")
+    return 0
 
 
 def _data(settings: dict[str, Any]) -> training.Data:

@@ -45,15 +45,16 @@ def is_readable(tensor: Tensor) -> bool:
 def changes(variables: list[Any]) -> Callable[[], bool]:
     """Returns a function that says whether the values may have changed since.
 
-    A tensor counts the operations that changed it in place.
+    A tensor counts the operations that changed it in place, but not those on its
+    `data`, which change its bits.
     """
     held = [variable.value for variable in variables]
     if any(value.is_inference() for value in held):  # such a tensor does not count
         return lambda: True
-    counts = [value._version for value in held]
+    states = [(value._version, _fingerprint(value)) for value in held]
     return lambda: any(
-        variable.value is not value or value._version != count
-        for variable, value, count in zip(variables, held, counts)
+        variable.value is not value or state != (value._version, _fingerprint(value))
+        for variable, value, state in zip(variables, held, states)
     )
 
 
@@ -84,6 +85,14 @@ def warn_of_compiler() -> bool:
             frame.f_lineno,
         )
     return True
+
+
+def _fingerprint(tensor: Tensor) -> int:
+    """Returns a sum of the bits of a tensor, to which each row adds differently."""
+    integers = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    bits = tensor.detach().contiguous().view(integers[tensor.element_size()])
+    sums = torch.atleast_2d(bits).flatten(1).sum(-1, dtype=torch.int64)
+    return int((sums * torch.arange(1, len(sums) + 1, device=sums.device)).sum())
 
 
 def _is_stored(tensor: Tensor) -> bool:

@@ -38,6 +38,8 @@ from keras_attention.models.memory_networks.hashes import (
 FORMAT = "keras_attention.LargeMemory 4"
 NAME, NEW = "memory.sqlite", "memory.new"
 FILES = {NAME, NEW, f"{NAME}-journal"}  # of a folder
+# How a journal ends that names another file, which SQLite then reads and deletes.
+NAMES_A_FILE = bytes.fromhex("d9d505f920a163d7")
 BITS = 16
 CHUNK = 1 << BITS  # facts
 PLACE = CHUNK - 1  # the bits of a fact's number that tell its place in its chunk
@@ -76,6 +78,8 @@ class FactFile:
         self._chunks: dict[int, np.ndarray] = {}
         self._counts: dict[int, float] = {}
         is_new = in_memory or not os.path.exists(path)
+        if not is_new:
+            check_journals(pathlib.Path(path))
         # Before the file is opened: see `locked`. Not by another descriptor: closing it
         # would drop the locks of this process.
         self._status = None if is_new else os.stat(path)
@@ -306,6 +310,21 @@ def opened(
         return facts, *facts.read(verify)
     except (KeyError, TypeError, ValueError, sqlite3.Error) as error:
         raise ValueError(f"{path} is not a saved memory: {error}") from error
+
+
+def check_journals(file: pathlib.Path) -> None:
+    """Raises a ValueError if SQLite would follow a journal to another place."""
+    for journal in file.parent.glob(f"{file.name}-*"):
+        if not is_file(journal):
+            raise ValueError(
+                f"The memory in {file.parent} must hold files only, and no links. "
+                f"Received: {journal}"
+            )
+        if journal.read_bytes()[-len(NAMES_A_FILE) :] == NAMES_A_FILE:
+            raise ValueError(
+                f"The journal of the memory in {file.parent} must name no other "
+                f"file. Received: {journal}"
+            )
 
 
 def is_file(path: pathlib.Path) -> bool:

@@ -1,5 +1,6 @@
 """A large memory whose index was replaced, and what an index may return."""
 
+import struct
 import threading
 
 import large_memories
@@ -179,6 +180,67 @@ def test_a_link_is_not_replaced(tmp_path):
     with pytest.raises(ValueError, match="`path` must be a new folder or the folder"):
         network().remember(FACTS).save(path)
     assert (tmp_path / "mine").read_text() == "mine"
+
+
+@pytest.mark.parametrize("change", ["load", "save"])
+@pytest.mark.parametrize("suffix", ["", "-journal", "-wal"])
+def test_a_memory_with_a_link_is_refused(tmp_path, suffix, change):
+    model, path = network(), tmp_path / "m"
+    model.remember(FACTS).save(path)
+    mine, link = tmp_path / "mine", path / f"memory.sqlite{suffix}"
+    mine.write_text("mine")
+    link.unlink(missing_ok=True)
+    link.symlink_to(mine)
+    memory = model.remember(FACTS)
+    use = {"load": lambda: LargeMemory.load(path, model)}
+    use["save"] = lambda: memory.save(path)
+    with pytest.raises(ValueError, match=r"no links|no folder with|must be a new f"):
+        use[change]()
+    assert mine.read_text() == "mine"
+    assert link.is_symlink()
+
+
+def test_a_journal_that_names_a_file_outside_is_refused(tmp_path):
+    """SQLite would delete the file as the journal of several databases."""
+    model, path = network(), tmp_path / "m"
+    model.remember(FACTS).save(path)
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    pages = (path / "memory.sqlite").stat().st_size // 4096
+    magic, name = bytes.fromhex("d9d505f920a163d7"), bytes(mine)
+    header = magic + struct.pack(">5I", 0, 1, pages, 512, 4096)
+    record = struct.pack(">I", 2**30 // 4096 + 1) + name
+    record += struct.pack(">2I", len(name), sum(name)) + magic
+    journal = path / "memory.sqlite-journal"
+    journal.write_bytes(header.ljust(512, b"\0") + record)
+    for change in (
+        lambda: LargeMemory.load(path, model),
+        lambda: model.remember(FACTS).save(path),
+    ):
+        with pytest.raises(ValueError, match=r"must name no other file\. Received: "):
+            change()
+    assert mine.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda p: setattr(p, "data", p.data + 1),
+        lambda p: p.data.add_(1),
+        lambda p: p.data.copy_(p.data.flip(0)),
+    ],
+)
+def test_weights_that_change_through_data_are_noticed(change):
+    model = network(nonlinear=True)
+    for part in ("candidate", "map"):
+        memory = model.remember(FACTS)
+        memory.answer(QUESTIONS)
+        value = getattr(model.get_layer("O"), part).weights[0].value
+        if not hasattr(value, "data_ptr"):
+            pytest.skip("of torch")
+        change(value)
+        with pytest.raises(ValueError, match="`model` was trained since the memory"):
+            memory.answer(QUESTIONS)
 
 
 @pytest.mark.slow_on("jax", "tensorflow")
