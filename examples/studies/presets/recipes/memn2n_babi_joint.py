@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ def measure(model: Any) -> dict[str, float]:
     return figures | {"baseline error %": round(float(np.mean(plain)), 2)}
 
 
-def guess(train: list[babi.Example], test: list[babi.Example]) -> list[str]:
+def guess(train: list[babi.Example], test: list[babi.Example]) -> Sequence[str | None]:
     """Answers the test questions of a task by the better one of two plain rules.
 
     The most frequent answer, and the last word of the last fact that has the question's
