@@ -25,7 +25,7 @@ MOVES = ("moved", "went", "journeyed", "travelled", "went back")
 
 
 def train(seed: int) -> Any:
-    """Trains the network of the recipe "joint-padded", in about 20 minutes."""
+    """Trains the network of the recipe "joint-padded", in 20 minutes of one core."""
     trainer = Trainer(RECIPES["joint-padded"], None, "1k")
     trainer.run(seed)
     phrases = [p for found in trainer.exchanges.values() for p in found.phrases]
