@@ -70,10 +70,10 @@ class Distractors:
         for i in range(1, length):
             if pronoun[i]:
                 about[i] |= about[i - 1]
-        mine, before = self._bits(question), -1
+        mine, before = int(self._bits(question)), -1
         while mine != before:
             before = mine
-            mine |= np.bitwise_or.reduce(about[(about & mine) > 0])
+            mine |= int(np.bitwise_or.reduce(about[(about & mine) > 0]))
         others = self._others(mine)
         count = min(count, len(story) - length)
         if not len(others) or count < 1:

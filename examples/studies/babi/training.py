@@ -414,7 +414,7 @@ def known_answers(
 ) -> list[babi.Example]:
     """Removes answers that the vocabulary lacks, which no network can give."""
     return [
-        example if example.answer in vocabulary else replace(example, answer=None)
+        example if str(example.answer) in vocabulary else replace(example, answer=None)
         for example in examples
     ]
 

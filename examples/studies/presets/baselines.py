@@ -159,19 +159,19 @@ def nearest_text(texts: Sequence[str], tests: Sequence[str]) -> list[int]:
 
     Similar is the cosine of counts of words, weighted by their rarity.
     """
-    texts = [tokenize(text) for text in texts]
-    frequency = collections.Counter(word for text in texts for word in {*text})
-    rarity = {w: math.log(len(texts) / count) for w, count in frequency.items()}
+    rows = [[*dict.fromkeys(tokenize(text))] for text in texts]
+    frequency = collections.Counter(word for row in rows for word in row)
+    rarity = {w: math.log(len(rows) / count) for w, count in frequency.items()}
     where = collections.defaultdict(list)
-    for n, text in enumerate(texts):
-        norm = math.hypot(*(rarity[word] for word in {*text})) or 1.0
-        for word in {*text}:
+    for n, row in enumerate(rows):
+        norm = math.hypot(*(rarity[word] for word in row)) or 1.0
+        for word in row:
             where[word].append((n, rarity[word] / norm))
     found = []
     for test in tests:
-        scores: collections.Counter[int] = collections.Counter({0: 0})
-        for word in {*tokenize(test)}:
+        scores = collections.defaultdict(float, {0: 0.0})
+        for word in dict.fromkeys(tokenize(test)):
             for n, value in where.get(word, ()):
                 scores[n] += value * rarity[word]
-        found.append(scores.most_common(1)[0][0])
+        found.append(max(scores, key=lambda n: scores[n]))
     return found

@@ -91,7 +91,7 @@ def measure(
         written[i] = text
     wanted = [references[source] for source in sources]
     near = baselines.nearest_text([pair.source for pair in known], sources)
-    figures = {}
+    figures: dict[str, float] = {}
     for name, texts in (("", written), ("baseline ", [known[n].target for n in near])):
         exact = [
             translation.tokenize(own) in map(translation.tokenize, others)

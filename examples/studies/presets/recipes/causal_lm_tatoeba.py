@@ -52,9 +52,9 @@ def measure(model: Any, split: str = "test") -> dict[str, float]:
     loss = np.average(losses, weights=counts)
     known, after = _vectors(shared.english("train"), model.preprocessor.vocabulary)
     size = len(model.preprocessor.vocabulary)
-    counts = baselines.NGrams(_sequences(known["tokens"], after), size)
+    grams = baselines.NGrams(_sequences(known["tokens"], after), size)
     plain = [
-        np.log(counts.probability(row[max(i - 2, 0) : i], row[i]))
+        np.log(grams.probability(row[max(i - 2, 0) : i], row[i]))
         for row in _sequences(inputs["tokens"], labels)
         for i in range(1, len(row))
     ]

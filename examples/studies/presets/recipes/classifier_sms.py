@@ -91,7 +91,7 @@ def measure(model: TransformerClassifier, split: str = "test") -> dict[str, floa
     plain = baselines.linear(
         [one.text for one in known], [one.label for one in known], texts
     )
-    figures = {}
+    figures: dict[str, float] = {}
     for name, spam in (
         ("", classifiers.classes(model, texts) == "spam"),
         ("baseline ", plain == 1),

@@ -29,7 +29,7 @@ MOVES = ("moved", "went", "journeyed", "travelled", "went back")
 
 
 def train(seed: int) -> Any:
-    """Trains the network of the recipe "joint-padded", in about 20 minutes."""
+    """Trains the network of the recipe "joint-padded", in 20 minutes of one core."""
     trainer = Trainer(RECIPES["joint-padded"], None, "1k")
     trainer.run(seed)
     phrases = [p for found in trainer.exchanges.values() for p in found.phrases]
@@ -91,7 +91,7 @@ def measure(model: Any) -> dict[str, float]:
     return figures | {"baseline error %": round(float(np.mean(plain)), 2)}
 
 
-def guess(train: list[babi.Example], test: list[babi.Example]) -> list[str]:
+def guess(train: list[babi.Example], test: list[babi.Example]) -> Sequence[str | None]:
     """Answers the test questions of a task by the better one of two plain rules.
 
     The most frequent answer, and the last word of the last fact that has the question's
