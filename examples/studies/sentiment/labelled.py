@@ -28,7 +28,7 @@ def read(
         ValueError: a line is not a text, a tab and a label, a label has too few texts,
             or there is one label only; the message gives the file and the line.
     """
-    rows = []
+    rows: list[tuple[str, str, int]] = []
     for number, line in enumerate(files.read_text(path).split("\n"), 1):
         if line.strip():
             fields = [field.strip() for field in line.split("\t")]
@@ -37,7 +37,7 @@ def read(
                     f"{path}, line {number}: must be a text with words, a tab and a "
                     f"label. Received: {line!r}"
                 )
-            rows.append((*fields, number))
+            rows.append((fields[0], fields[1], number))
     counts = Counter(label for _, label, _ in rows)
     if rows and counts[rows[0][1]] == 1:
         del counts[rows.pop(0)[1]]

@@ -120,7 +120,7 @@ def _fused(*tensors: Tensor, **options: Any) -> Tensor:
         with sdpa_kernel(SDPBackend.MATH):
             return attention(*tensors, **options)
     out = attention(*tensors, **options)
-    node = None if _is_traced() else out.grad_fn
+    node: Any = None if _is_traced() else out.grad_fn
     if hasattr(type(node), "_saved_query"):
         node.register_hook(_recorded)
     return out
