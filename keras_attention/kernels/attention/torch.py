@@ -52,7 +52,7 @@ def dot_product_attention(
     if plain and k.device.type == "cpu" and not _is_traced() and k.shape[2] < VECTOR:
         plain, bias = False, None if is_causal else q.new_zeros(1, 1)
     if plain:
-        out = _fused(q, k, v, is_causal=is_causal, **options)
+        out = _masked(q, k, v, None, None, {**options, "is_causal": is_causal})
         return out.transpose(1, 2)  # (B, T, H, V)
     if is_causal and _blocks_pay(q, k, bias):
         queries, keys = q.shape[2], k.shape[2]
@@ -96,7 +96,7 @@ def lookup(query: Tensor, table: Tensor, count: Any) -> Tensor | None:
     if query.is_cuda and (query.dtype != torch.float32 or query.shape[-1] % 4):
         return None  # torch would use kernels that store all scores
     rows = table[: int(count)][None, None]
-    return _fused(query[None, None], rows, rows, scale=1.0)[0, 0]
+    return _masked(query[None, None], rows, rows, None, None, {"scale": 1.0})[0, 0]
 
 
 def _is_traced() -> bool:
@@ -107,23 +107,6 @@ def _is_traced() -> bool:
 def _is_transformed() -> bool:
     """Returns whether `torch.func` or forward-mode gradients are active."""
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
-
-
-def _fused(*tensors: Tensor, **options: Any) -> Tensor:
-    """Computes torch's attention, with gradients of any order.
-
-    The fused kernels only have a first gradient. `_recorded` replaces it where torch
-    records it. `torch.func` and forward-mode gradients use the explicit kernel.
-    """
-    attention = F.scaled_dot_product_attention
-    if _is_transformed():
-        with sdpa_kernel(SDPBackend.MATH):
-            return attention(*tensors, **options)
-    out = attention(*tensors, **options)
-    node: Any = None if _is_traced() else out.grad_fn
-    if hasattr(type(node), "_saved_query"):
-        node.register_hook(_recorded)
-    return out
 
 
 def _recorded(gradients: tuple, slopes: tuple) -> tuple | None:
@@ -157,19 +140,29 @@ def _masked(
     bias: Tensor | None,
     options: dict[str, Any],
 ) -> Tensor:
-    """Computes attention over heads (B, H, ·, E) with a mask or bias."""
-    added = None if bias is None else bias.to(q.dtype)
-    if mask is None:
-        return _fused(q, k, v, attn_mask=added, **options)
-    # The softmax of a fully masked row is undefined. Such rows are unmasked, computed
-    # and set to 0, so that neither the output nor the gradient is NaN.
-    alive = mask.any(dim=-1, keepdim=True)
-    if torch.is_grad_enabled():
-        q = torch.where(alive, q, torch.zeros_like(q))
-    visible = mask | ~alive
-    if added is not None:
-        visible = torch.where(visible, added, float("-inf"))
-    out = _fused(q, k, v, attn_mask=visible, **options)
+    """Computes attention over heads (B, H, ·, E), with gradients of any order.
+
+    Fused kernels only have a first gradient. `_recorded` replaces it if it is recorded.
+    """
+    added, alive = None if bias is None else bias.to(q.dtype), None
+    if mask is not None:
+        # The softmax of a fully masked row is undefined. Such rows are unmasked,
+        # computed and set to 0, so that neither the output nor the gradient is NaN.
+        alive = mask.any(dim=-1, keepdim=True)
+        if torch.is_grad_enabled():
+            q = torch.where(alive, q, torch.zeros_like(q))
+        visible = mask | ~alive
+        added = visible if added is None else torch.where(visible, added, float("-inf"))
+    if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
+        with sdpa_kernel(SDPBackend.MATH):
+            out = F.scaled_dot_product_attention(q, k, v, attn_mask=added, **options)
+    else:
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=added, **options)
+        node: Any = None if torch.compiler.is_compiling() else out.grad_fn
+        if hasattr(type(node), "_saved_query"):  # the explicit kernel has several nodes
+            node.register_hook(_recorded)
+    if alive is None:
+        return out
     if torch.is_grad_enabled():
         return torch.where(alive, out, torch.zeros_like(out))
     return out.masked_fill_(~alive, 0)

@@ -50,6 +50,7 @@ def test_they_equal_finite_differences(case):
     assert torch.autograd.gradgradcheck(attention, arrays)
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # of torch
 def test_transformed_functions_give_the_same(case):
     import torch
 
