@@ -87,12 +87,13 @@ def warn_of_compiler() -> bool:
     return True
 
 
-def _fingerprint(tensor: Tensor) -> int:
-    """Returns a sum of the bits of a tensor, to which each row adds differently."""
-    integers = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-    bits = tensor.detach().contiguous().view(integers[tensor.element_size()])
-    sums = torch.atleast_2d(bits).flatten(1).sum(-1, dtype=torch.int64)
-    return int((sums * torch.arange(1, len(sums) + 1, device=sums.device)).sum())
+def _fingerprint(tensor: Tensor) -> tuple[Any, ...]:
+    """Returns sums over 64 parts of the bits of a tensor, and the bits that are left."""
+    values = tensor.detach().cpu().contiguous().reshape(-1)
+    bits = values.view(torch.uint8).numpy()
+    count = len(bits) // 512  # of 64 integers of 8 bytes; 1 ms for 10 million numbers
+    sums = bits[: 512 * count].view(np.int64).reshape(64, count).sum(1)
+    return *sums.tolist(), bits[512 * count :].tobytes()
 
 
 def _is_stored(tensor: Tensor) -> bool:

@@ -32,6 +32,7 @@ Shape = tuple[int, ...]
 ACTIVATIONS = {
     "gelu": "gelu",
     "gelu_new": gelu_approximate,
+    "gelu_python": "gelu",
     "gelu_pytorch_tanh": gelu_approximate,
     "relu": "relu",
 }
