@@ -88,7 +88,7 @@ def warn_of_compiler() -> bool:
 
 
 def _fingerprint(tensor: Tensor) -> tuple[Any, ...]:
-    """Returns sums over 64 parts of the bits of a tensor, and the bits that are left."""
+    """Returns sums over 64 parts of the bits of a tensor, and the bits after them."""
     values = tensor.detach().cpu().contiguous().reshape(-1)
     bits = values.view(torch.uint8).numpy()
     count = len(bits) // 512  # of 64 integers of 8 bytes; 1 ms for 10 million numbers
