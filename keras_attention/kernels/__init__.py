@@ -81,8 +81,8 @@ the same functions:
 - `is_compiling()`: whether torch's compiler traces this code; False on other backends.
   `warn_of_compiler()`: a warning that Keras' `jit_compile=True` is the reason
 - `changes(variables)`: a function that tells whether the values of the variables may
-  have changed since; False only where the backend proves it. It reads them only on
-  TensorFlow, after a sparse gradient
+  have changed since; False only where the backend proves it. It reads them on torch,
+  and on TensorFlow after a sparse gradient
 - `COMPLEX`, `INTEGERS`: the complex dtypes, and the dtypes of integers and booleans.
   `ERRORS`: the errors that a call with bad inputs can raise
 
