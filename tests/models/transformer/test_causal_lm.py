@@ -227,7 +227,7 @@ def test_it_learns_to_count():
     [
         ({"max_length": 0}, "`max_length` must be at least 1.*max_length=0"),
         ({"num_sequences": 0}, "`num_sequences` must be at least 1"),
-        ({"stop_token_ids": [3, 13]}, r"`stop_token_ids` must be of the.*\(3, 13\)"),
+        ({"stop_token_ids": [3, 13]}, r"`stop_token_ids` must be of the.*\[3, 13\]"),
         ({"sampler": "gready"}, "`sampler` must be one of.*'gready'"),
         ({"inputs": [[3, 13]]}, "`tokens` must hold ids.*below 13.*3 to 13"),
         ({"inputs": [[3], [-1]]}, "`tokens` must hold ids.*-1 to 3"),
