@@ -151,6 +151,8 @@ def test_what_a_network_did_not_learn_stands_above_the_view(loaded, monkeypatch)
     assert "There is no such date as" in shown
     shown = texts.shown(memory.look, "A | 1 | B\nB | 3 | A", "A | 3")
     assert "3 does not leave A, so there is no right answer." in shown
+    monkeypatch.setattr(tools, "min_score", 0.999)
+    assert "is unsure of" in texts.shown(story.look, STORY, "Where is John?")
     with pytest.warns(UserWarning, match="another"):  # of another kind
         texts.shown(_warns)
 

@@ -12,7 +12,7 @@ from keras_attention.explore import examples
 from keras_attention.explore.views import texts
 from keras_attention.explore.views.networks import network
 from keras_attention.layers import record_attention
-from keras_attention.presets.preprocessors.running import probabilities
+from keras_attention.presets.preprocessors.running import packed, probabilities
 from keras_attention.presets.preprocessors.stories import FIRST_WORD
 from keras_attention.visualization import View, hops_view
 
@@ -40,14 +40,14 @@ def look(story: str, question: str, model: Any = None) -> View:
     inputs = tools.encode(sentences, question)
     with record_attention() as maps:
         logits = ops.convert_to_numpy(model(inputs, training=False))[0]  # (V,)
+    answers = _answers(logits, tools.vocabulary)
+    packed(*answers[0], least=tools.min_score)  # flags a low score
     weights = np.stack([weights[0] for weights in maps.values()])  # (K, M)
     filled = np.flatnonzero(inputs["story"][0].any(-1))
     slots = [""] * weights.shape[1]
     for slot, sentence in zip(filled, sentences[-len(filled) :]):
         slots[slot] = sentence
-    return hops_view(
-        weights, slots, question, _answers(logits, tools.vocabulary), title=TITLE
-    )
+    return hops_view(weights, slots, question, answers, title=TITLE)
 
 
 def _check_known(tools: Any, words: list[str]) -> None:

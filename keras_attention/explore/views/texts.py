@@ -33,9 +33,7 @@ def shown(look: Callable[..., View], *inputs: Any) -> str:
         if issubclass(warning.category, UntrainedInputWarning):
             view = message(str(warning.message)) + view
         else:
-            warnings.showwarning(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
+            warnings.warn(warning.message, stacklevel=2)
     return view
 
 
