@@ -101,19 +101,13 @@ class FactPreprocessor(Preprocessor):
         knowledge = self.knowledge(sentences)
         return self.vectorize(knowledge, [self._checked(knowledge, question)]).inputs
 
-    def answer(
-        self,
-        model: Any,
-        sentences: Sequence[Any],
-        question: str,
-        return_scores: bool = False,
-        return_attention: bool = False,
-    ) -> Any:
+    def answer(self, model: Any, sentences: Any, question: str, **wanted: bool) -> Any:
         """Returns the names that the network finds, with ", " between several.
 
         All answers have at least a fifth of the probability of the likeliest one. They
-        stand in the order of the facts. The score is the sum of their probabilities.
-        The attention has a column for each fact, and for its way back.
+        stand in the order of the facts. The score is the sum of their probabilities
+        among the names in the memory. The attention has a column for each fact: the sum
+        of its weights in both directions.
         """
         knowledge = self.knowledge(sentences)
         vectors = self.vectorize(knowledge, [self._checked(knowledge, question)])
@@ -121,8 +115,8 @@ class FactPreprocessor(Preprocessor):
         (names,) = self.decode(outputs, vectors.entities, knowledge)
         entities = [named[n] for n in vectors.entities[0]]
         score = float(outputs[0][[name in names for name in entities]].sum())
-        hops = None
-        if return_attention:
+
+        def attend() -> np.ndarray:
             weights = hops_of(model, vectors.inputs, outputs)  # (K, M)
             facts = [(a, _relation(b), c) for a, b, c in map(names_of, sentences)]
             hops = np.zeros((len(weights), len(facts)))
@@ -133,7 +127,9 @@ class FactPreprocessor(Preprocessor):
                 first, last = ends if number <= count else ends[::-1]
                 fact = first, self.relations[(number - 1) % count], last
                 hops[:, facts.index(fact)] += weights[:, slot]
-        return packed(", ".join(names), score, return_scores, hops, self.min_score)
+            return hops
+
+        return packed(", ".join(names), score, attend, self.min_score, **wanted)
 
     def knowledge(self, sentences: Sequence[Any]) -> triples.KnowledgeBase:
         """Returns the knowledge base of facts.

@@ -92,14 +92,7 @@ class RoutePreprocessor(Preprocessor):
         """
         return self._decode(logits, sentences)[0]
 
-    def answer(
-        self,
-        model: Any,
-        sentences: Sequence[Any],
-        question: Any,
-        return_scores: bool = False,
-        return_attention: bool = False,
-    ) -> Any:
+    def answer(self, model: Any, sentences: Any, question: Any, **wanted: bool) -> Any:
         """Returns the places that the route reaches, with " | " between them.
 
         The score is the product of their probabilities, and the attention the trace.
@@ -108,8 +101,9 @@ class RoutePreprocessor(Preprocessor):
         logits = run(model, inputs)[inputs["answer_mask"]]
         places, score = self._decode(logits, sentences)
         flag(*mistakes(self._edges(sentences), names_of(question), places))
-        trace = model.trace(inputs) if return_attention else None
-        return packed(BETWEEN.join(places), score, return_scores, trace)
+        return packed(
+            BETWEEN.join(places), score, lambda: model.trace(inputs), **wanted
+        )
 
     def _decode(self, logits: Any, sentences: Sequence[Any]) -> tuple[list[str], float]:
         """Returns the likeliest places, and the product of their probabilities."""
@@ -159,8 +153,9 @@ class RoutePreprocessor(Preprocessor):
         names = names_of(question)
         if len(names) < 2 or not all(names):
             raise ValueError(
-                "`question` must be a place and at least one line with '|' between "
-                f"them. Received: question={question!r}"
+                "`question` must be a place and at least one line: a text with '|' "
+                "between them, or a tuple; a list is several questions. "
+                f"Received: question={question!r}"
             )
         start, *taken = names
         if len(taken) > self.max_length:

@@ -114,14 +114,7 @@ class StoryPreprocessor(Preprocessor):
         )
         return vectors.inputs
 
-    def answer(
-        self,
-        model: Any,
-        sentences: Sequence[str],
-        question: str,
-        return_scores: bool = False,
-        return_attention: bool = False,
-    ) -> Any:
+    def answer(self, model: Any, sentences: Any, question: str, **wanted: bool) -> Any:
         """Returns the word that the network finds likeliest.
 
         Its score is its probability; of a `MemNN`, the softmax of what it trains by a
@@ -132,12 +125,15 @@ class StoryPreprocessor(Preprocessor):
         logits = outputs["answer"] if isinstance(outputs, dict) else outputs
         shares = probabilities(logits[0, FIRST_WORD : len(self.vocabulary)])
         word = self.vocabulary.words[FIRST_WORD + int(shares.argmax())]
-        hops = hops_of(model, inputs, outputs) if return_attention else None
-        if isinstance(hops, np.ndarray):  # no sentence before the last M is read
-            hops = hops[:, : len(sentences)]
-            hops = np.pad(hops, [(0, 0), (len(sentences) - hops.shape[1], 0)])
-        score = float(shares.max())
-        return packed(word, score, return_scores, hops, self.min_score)
+
+        def attend() -> Any:
+            hops = hops_of(model, inputs, outputs)
+            if not isinstance(hops, np.ndarray):
+                return hops
+            hops = hops[:, : len(sentences)]  # no sentence before the last M is read
+            return np.pad(hops, [(0, 0), (len(sentences) - hops.shape[1], 0)])
+
+        return packed(word, float(shares.max()), attend, self.min_score, **wanted)
 
     def _example(self, sentences: Sequence[str], question: str) -> babi.Example:
         if isinstance(sentences, str) or not len(sentences):
