@@ -8,13 +8,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Reader(NamedTuple):
-    """A shipped network that reads a sentence; if it `fills`, one with a blank."""
-
-    preset: str
-    fills: bool
-
-
 class Task(NamedTuple):
     """A shipped network that writes one text, the target, from another, the source."""
 
@@ -48,8 +41,8 @@ STORIES = [
 ]
 
 READERS = {
-    "reads from left to right (CausalLM)": Reader("causal_lm_tatoeba", False),
-    "fills a blank (MaskedLM)": Reader("masked_lm_tatoeba", True),
+    "reads from left to right (CausalLM)": "causal_lm_tatoeba",
+    "fills a blank (MaskedLM)": "masked_lm_tatoeba",
 }
 
 _READS, _FILLS = READERS

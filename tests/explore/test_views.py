@@ -307,6 +307,6 @@ def test_a_network_that_is_not_shipped_is_named(monkeypatch):
 
 def test_each_view_asks_for_a_network_of_the_list():
     asked = {examples.STORY_PRESET, examples.ROUTE_PRESET, examples.WORDS_PRESET}
-    asked |= {reader.preset for reader in examples.READERS.values()}
+    asked |= {*examples.READERS.values()}
     asked |= {task.preset for task in examples.TASKS.values()}
     assert asked == {*MADE}

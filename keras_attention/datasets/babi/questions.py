@@ -27,8 +27,8 @@ def question_forms(examples: Iterable[Example]) -> list[dict[str, Any]]:
         for i, word in enumerate(question):
             between[question[:i], question[i + 1 :]].add(word)
     classes: dict[str, set[str]] = {}
-    for words in between.values():
-        merged = words.union(*(classes.get(word, ()) for word in words))
+    for alike in between.values():
+        merged = alike.union(*(classes.get(word, ()) for word in alike))
         classes.update(dict.fromkeys(merged, merged))
     groups: dict[tuple[str, ...], list[Example]] = defaultdict(list)
     for example in examples:
@@ -62,7 +62,8 @@ def differences(example: Example, forms: Iterable[dict[str, Any]]) -> list[str]:
     lacking = [
         [asked[i] for i in form["in_story"] if asked[i] not in told] for form in alike
     ]
-    words = " and ".join(min(lacking, key=len)).replace("_", " ")
+    fewest = min(lacking, key=len)
+    words = " and ".join(fewest).replace("_", " ")
     count, longest = len(example.story), max(form["sentences"] for form in alike)
     unlike = [f"The story does not mention {words}."] if words else []
     if count > longest:

@@ -65,7 +65,7 @@ class Form(NamedTuple):
         text = inputs[-1]
         gr.on([button.click, text.submit], compute, inputs, view, **private)
         if self.networks:
-            first = dict(reversed([example[:2] for example in self.examples]))
+            first = {label: text for label, text, *_ in reversed(self.examples)}
 
             def change(label: str) -> tuple[str, str]:
                 return first[label], compute(label, first[label])

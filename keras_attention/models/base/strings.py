@@ -132,9 +132,8 @@ class FillsBlanks:
             ValueError: the model has no preprocessor with `fill`, the text has not
                 exactly one blank or is too long, or the count is below 1.
         """
-        return for_each(
-            "text", text, partial(method_of(self, "fill"), self, count=count)
-        )
+        fill = partial(method_of(self, "fill"), self, count=count)
+        return for_each("text", text, fill)
 
 
 class Classifies:

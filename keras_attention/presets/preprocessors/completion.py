@@ -50,10 +50,7 @@ class CompletionPreprocessor(WordPreprocessor):
     def complete(
         self, model: Any, text: Any, *, return_scores: bool = False, **options: Any
     ) -> Any:
-        """Returns a text with its continuation, or a list with each of several.
-
-        The other options are those of `generate`.
-        """
+        """Returns a text with its continuation, by the options of `generate`."""
         if not isinstance(text, str):
             text = [*sentences.named("text", text).values()]
         prompts = self.encode(text)

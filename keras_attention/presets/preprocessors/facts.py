@@ -6,7 +6,7 @@ Shapes: M facts of a memory, L words of a question, R relations.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.preset_folder import Preprocessor
 from keras_attention.presets.preprocessors.running import hops_of, packed, run
-from keras_attention.presets.preprocessors.sentences import names_of
+from keras_attention.presets.preprocessors.sentences import check_lines, names_of
 from keras_attention.presets.preprocessors.stories import (
     WORDS_OF_STORIES,
     check_story_vocabulary,
@@ -59,9 +59,8 @@ class FactPreprocessor(Preprocessor):
             that class.
     """
 
-    _assets: ClassVar[dict[str, tuple[str, Any, Any]]] = {
-        **WORDS_OF_STORIES,
-        "relations": ("relations.json", read_json, write_json),
+    _assets = WORDS_OF_STORIES | {
+        "relations": ("relations.json", read_json, write_json)
     }
 
     def __init__(
@@ -138,12 +137,7 @@ class FactPreprocessor(Preprocessor):
             ValueError: there are no facts, or one is not three names or has an unknown
                 relation.
         """
-        is_list = isinstance(sentences, (list, tuple))
-        if not is_list or not sentences:
-            raise ValueError(
-                "`sentences` must be a list of at least one fact. "
-                f"Received: sentences={sentences!r}"
-            )
+        check_lines(sentences, "fact")
         facts = []
         for i, fact in enumerate(sentences):
             names = names_of(fact)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import pathlib
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -16,13 +16,8 @@ from keras_attention.datasets import babi
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.preset_folder import Preprocessor
-from keras_attention.presets.preprocessors.running import (
-    flag,
-    hops_of,
-    packed,
-    probabilities,
-    run,
-)
+from keras_attention.presets.preprocessors import running
+from keras_attention.presets.preprocessors.sentences import check_lines
 
 FIRST_WORD = 2  # after padding and the unknown word
 
@@ -73,9 +68,8 @@ class StoryPreprocessor(Preprocessor):
         ValueError: a size is below 1, or `vocabulary` is not of that class.
     """
 
-    _assets: ClassVar[dict[str, tuple[str, Any, Any]]] = {
-        **WORDS_OF_STORIES,
-        "questions": ("questions.json", read_json, write_json),
+    _assets = WORDS_OF_STORIES | {
+        "questions": ("questions.json", read_json, write_json)
     }
 
     def __init__(
@@ -108,7 +102,7 @@ class StoryPreprocessor(Preprocessor):
         """
         example = self._example(sentences, question)
         if self.questions:
-            flag(*babi.differences(example, self.questions))
+            running.flag(*babi.differences(example, self.questions))
         vectors = babi.vectorize(
             [example], self.vocabulary, self.memory_size, self.sentence_length
         )
@@ -121,26 +115,24 @@ class StoryPreprocessor(Preprocessor):
         margin. The attention has a column for each sentence.
         """
         inputs = self.encode(sentences, question)
-        outputs = run(model, inputs)
+        outputs = running.run(model, inputs)
         logits = outputs["answer"] if isinstance(outputs, dict) else outputs
-        shares = probabilities(logits[0, FIRST_WORD : len(self.vocabulary)])
+        shares = running.probabilities(logits[0, FIRST_WORD : len(self.vocabulary)])
         word = self.vocabulary.words[FIRST_WORD + int(shares.argmax())]
 
         def attend() -> Any:
-            hops = hops_of(model, inputs, outputs)
+            hops = running.hops_of(model, inputs, outputs)
             if not isinstance(hops, np.ndarray):
                 return hops
             hops = hops[:, : len(sentences)]  # no sentence before the last M is read
             return np.pad(hops, [(0, 0), (len(sentences) - hops.shape[1], 0)])
 
-        return packed(word, float(shares.max()), attend, self.min_score, **wanted)
+        return running.packed(
+            word, float(shares.max()), attend, self.min_score, **wanted
+        )
 
     def _example(self, sentences: Sequence[str], question: str) -> babi.Example:
-        if isinstance(sentences, str) or not len(sentences):
-            raise ValueError(
-                "`sentences` must be a list of at least one sentence. "
-                f"Received: sentences={sentences!r}"
-            )
+        check_lines(sentences, "sentence")
         texts = {f"sentences[{i}]": text for i, text in enumerate(sentences)}
         texts["question"] = question
         for name, text in texts.items():

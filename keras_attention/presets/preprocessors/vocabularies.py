@@ -50,10 +50,7 @@ class PairPreprocessor(Preprocessor):
     def translate(
         self, model: Any, text: Any, *, return_scores: bool = False, **options: Any
     ) -> Any:
-        """Returns what the network writes for a text, or a list for several texts.
-
-        The other options are those of `generate`.
-        """
+        """Returns what the network writes, by the options of `generate`."""
         if not isinstance(text, str):
             text = [*sentences.named("text", text).values()]
         encoded, start = self.encode(text), self.target_vocabulary.start_token_id

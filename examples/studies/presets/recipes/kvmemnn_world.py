@@ -223,8 +223,8 @@ RECIPE = Recipe(
     licence="Simulated by this package: Apache 2.0",
     limits=f"It knows the relations {', '.join(RELATIONS)} only, and the words of its "
     "questions. Names are free. It reads up to 64 facts around the name in a "
-    "question, follows at most two, and always answers, also if no fact tells: its score is the "
-    "probability among the names in the memory, and may then be 1.",
+    "question, follows at most two, and always answers, also if no fact tells: its "
+    "score is the probability among the names in the memory, and may then be 1.",
     baseline="all names that the relation with the most words of the question leads "
     "to from the question's name",
     use='model.answer(["The Mill | painted by | Ann Lee", "Ann Lee | born in | Lindau"'
