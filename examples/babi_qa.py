@@ -152,8 +152,9 @@ def train_and_show():
     print(
         f"trained in {time.perf_counter() - start:.0f} s on {keras.backend.backend()}"
     )
-    _, accuracy = model.evaluate(test_vectors.inputs, test_vectors.answers, verbose=0)
-    print(f"test accuracy: {100 * accuracy:.1f} %")
+    found = model.predict(test_vectors.inputs, verbose=0).argmax(-1)
+    right = (found == test_vectors.answers) & (test_vectors.answers > 0)
+    print(f"test accuracy: {100 * right.mean():.1f} %")
 
     example = next(e for e in test if len(e.story) >= min(6, longest))
     answer = show(model, vocabulary, example, example.answer, example.supporting_facts)

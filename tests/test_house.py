@@ -226,9 +226,6 @@ def listing():
         path = PACKAGE / name
         if path.is_dir() or path.with_suffix(".py").exists():
             yield f"keras_attention.{name}"
-    for path in FILES:
-        if path.name == "__init__.py" and path.parent.parent.name == "datasets":
-            yield f"keras_attention.datasets.{path.parent.name}"
 
 
 @pytest.mark.parametrize("name", [*listing()])

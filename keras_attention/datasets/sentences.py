@@ -13,7 +13,6 @@ inputs, labels = sentences.vectorize(train, vocabulary)
 
 import os
 from collections.abc import Iterable
-from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -196,11 +195,12 @@ def vectorize(
             raise ValueError(f"sentences[{i}] has no words. Received: {text!r}")
     width = length or max(map(len, rows))
     tokens = padded([row[:width] for row in rows], width)  # (N, T)
-    for i, (_, label) in enumerate(sentences):
-        if not isinstance(label, Integral) or not 0 <= label < 2**31:
-            raise ValueError(
-                f"sentences[{i}] must have a label that is a whole number from 0 on. "
-                f"Received: {label!r}"
-            )
-    labels = np.array([label for _, label in sentences], np.int32)  # (N,)
-    return Vectors({"tokens": tokens}, labels)
+    labels = np.array([float(label) for _, label in sentences])  # (N,)
+    whole = (labels >= 0) & (labels < 2**31) & (labels == np.floor(labels))
+    if not whole.all():
+        i = int(whole.argmin())
+        raise ValueError(
+            f"sentences[{i}] must have a label that is a whole number from 0 on. "
+            f"Received: {sentences[i][1]!r}"
+        )
+    return Vectors({"tokens": tokens}, labels.astype(np.int32))

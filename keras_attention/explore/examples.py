@@ -8,21 +8,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Reader(NamedTuple):
-    """A shipped network that reads a sentence; if it `fills`, one with a blank."""
-
-    preset: str
-    example: str
-    fills: bool
-
-
 class Task(NamedTuple):
     """A shipped network that writes one text, the target, from another, the source."""
 
     preset: str
     source: str
     target: str
-    example: str
 
 
 STORY_PRESET = "memn2n_babi_joint"
@@ -50,12 +41,8 @@ STORIES = [
 ]
 
 READERS = {
-    "reads from left to right (CausalLM)": Reader(
-        "causal_lm_tatoeba", "The children are playing in the garden", False
-    ),
-    "fills a blank (MaskedLM)": Reader(
-        "masked_lm_tatoeba", "She is ___ a book in the kitchen.", True
-    ),
+    "reads from left to right (CausalLM)": "causal_lm_tatoeba",
+    "fills a blank (MaskedLM)": "masked_lm_tatoeba",
 }
 
 _READS, _FILLS = READERS
@@ -67,11 +54,9 @@ SENTENCES = (
 )
 
 TASKS = {
-    "Dutch to English (Transformer)": Task(
-        "transformer_nl_en", "Dutch", "English", "Ik heb een grote hond in mijn huis."
-    ),
+    "Dutch to English (Transformer)": Task("transformer_nl_en", "Dutch", "English"),
     "dates (recurrent, Bahdanau's attention)": Task(
-        "seq2seq_dates", "date", "ISO date", "4 May 1979"
+        "seq2seq_dates", "date", "ISO date"
     ),
 }
 _DUTCH, _DATES = TASKS

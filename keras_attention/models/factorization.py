@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import keras
@@ -574,12 +575,10 @@ class SkipGram(ConfiguredModel):
             ValueError: if the word has no vector, the model was made without `words`,
                 or the count is below 1.
         """
-
-        def near(word: str) -> list[tuple[str, float]]:
-            (index,) = self._find(word)
-            return self._around(self.vectors()[index], count, [index])
-
-        return for_each("word", word, near, self._find)
+        if not isinstance(word, str):
+            return for_each("word", word, partial(self.nearest, count=count))
+        indices = self._find(word)
+        return self._around(self.vectors()[indices[0]], count, indices)
 
     def analogy(
         self, a: str, b: str, c: str, count: int = 1

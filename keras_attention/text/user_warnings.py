@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pathlib
+import os
 import sys
 import warnings
 from typing import Any
 
-_PACKAGE = str(pathlib.Path(__file__).parents[1]) + "/"
+_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 
 
 class UntrainedInputWarning(UserWarning):

@@ -315,8 +315,8 @@ def test_tables(tmp_path):
         ("1,1,2\n\n", "line 2"),
         ("", "it has no line"),
         ("1,1,2\n0,1,3", "bag 1 has instances of both labels"),
-        ("1,1,2\nnan,2,3", "must be finite numbers. Received: bag 2 and label nan"),
-        ("1,nan,2\n1,nan,3", "must be finite numbers. Received: bag nan and label 1"),
+        ("1,1,2\nnan,2,3", "must be finite. Received: bag 2 and label nan"),
+        ("1,nan,2\n1,nan,3", "must be finite. Received: bag nan and label 1"),
     ):
         path.write_text(text)
         with pytest.raises(

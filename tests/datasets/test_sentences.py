@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 
+import keras
 import numpy as np
 import pytest
 from calling import needs_file
@@ -102,6 +103,12 @@ def test_vectors():
     assert short.tolist() == [[5, 4], [1, 6], [1, 4]]
     long = sentences.vectorize(FOUND[2:], vocabulary, length=3).inputs["tokens"]
     assert long.tolist() == [[1, 4, 0]]
+
+
+def test_labels_are_whole_numbers_of_any_type():
+    labels = [1.0, np.float32(2), np.int64(3), keras.ops.convert_to_tensor(4)]
+    rows = [("a", label) for label in labels]
+    assert sentences.vectorize(rows, Vocabulary(["a"])).labels.tolist() == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,8 @@ def test_what_a_network_did_not_learn_stands_above_the_view(loaded, monkeypatch)
     assert "There is no such date as" in shown
     shown = texts.shown(memory.look, "A | 1 | B\nB | 3 | A", "A | 3")
     assert "3 does not leave A, so there is no right answer." in shown
+    monkeypatch.setattr(tools, "min_score", 0.999)
+    assert "is unsure of" in texts.shown(story.look, STORY, "Where is John?")
     with pytest.warns(UserWarning, match="another"):  # of another kind
         texts.shown(_warns)
 
@@ -305,6 +307,6 @@ def test_a_network_that_is_not_shipped_is_named(monkeypatch):
 
 def test_each_view_asks_for_a_network_of_the_list():
     asked = {examples.STORY_PRESET, examples.ROUTE_PRESET, examples.WORDS_PRESET}
-    asked |= {reader.preset for reader in examples.READERS.values()}
+    asked |= {*examples.READERS.values()}
     asked |= {task.preset for task in examples.TASKS.values()}
     assert asked == {*MADE}

@@ -127,13 +127,19 @@ def test_an_empty_list_is_refused(networks):
             refused(lambda c=call, n=name: c(networks[n], []), "[]")
 
 
-def test_a_list_is_refused_before_anything_is_computed(networks, monkeypatch):
-    model = networks["memn2n_babi_joint"]
-    monkeypatch.setattr(type(model), "predict_on_batch", None)
-    asked = ["Where is John?", "Where is the zebra?"]
-    refused(lambda: model.answer(STORY, asked), "learned", "'zebra' in question")
-    model = networks["masked_lm_tatoeba"]
-    refused(lambda: model.fill(["the ___", "the"]), "must have one blank")
+@pytest.mark.parametrize("name", [name for name in CALLS if name != "captioner"])
+def test_several_are_any_iterable(name, networks):
+    call, given = CALLS[name]
+    expected = call(networks[name], given)
+    assert call(networks[name], (x for x in given)) == expected
+    if "answer" not in inspect.getsource(call):  # a tuple is a route
+        assert call(networks[name], tuple(given)) == expected
+        assert call(networks[name], np.array(given)) == expected
+
+
+def test_a_list_of_names_is_no_route(networks):
+    ask = networks["dnc_paths"].answer
+    refused(lambda: ask(EDGES, ["A", "1"]), "a list is several questions", "'A'")
 
 
 def test_a_score_is_the_probability_of_the_tokens(networks):
@@ -323,6 +329,9 @@ def test_a_preprocessor_of_the_user_may_lack_the_options():
     class Mine(presets.Preprocessor):
         def answer(self, model, sentences, question):
             return question.upper()
+
+        def encode(self, question):
+            return question.encode()
 
     model = models.MemN2N(5)
     model.preprocessor = Mine()

@@ -65,6 +65,8 @@ def linker():
         ("Who is in Matrix, The (1999)?", "The Matrix", "who is in *"),
         ("who directed the Titanic", "Titanic", "who directed the *"),
         ("who directed amelie", "Amélie", "who directed *"),
+        # Without capital letters, it may be a film in Tokyo: no veto.
+        ("who directed rocky tokyo", "Rocky", "who directed * tokyo"),
         ("who directed Ame\u0301lie", "Amélie", "who directed *"),
         ("who directed jud suss", "Jud Süß", "who directed *"),
         ("who made spiderman two", "Spider-Man 2", "who made *"),

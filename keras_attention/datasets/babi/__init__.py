@@ -56,4 +56,3 @@ __all__ = [
     "vectorize",
     "with_new_words",
 ]
-__dir__ = __all__.copy

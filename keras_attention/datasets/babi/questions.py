@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
@@ -20,12 +20,6 @@ def question_forms(examples: Iterable[Example]) -> list[dict[str, Any]]:
         A list of forms, which JSON can hold: the words of each position; the positions
         with several words, of which each story had the one in the question; and the
         length of the longest story.
-
-    Example:
-        ```python
-        babi.question_forms(babi.load(1))
-        # [{'words': [['where'], ['is'], ['daniel', …]], 'in_story': [2], …}]
-        ```
     """
     examples = list(examples)
     between: dict[Any, set[str]] = defaultdict(set)
@@ -33,25 +27,24 @@ def question_forms(examples: Iterable[Example]) -> list[dict[str, Any]]:
         for i, word in enumerate(question):
             between[question[:i], question[i + 1 :]].add(word)
     classes: dict[str, set[str]] = {}
-    for words in between.values():
-        merged = words.union(*(classes.get(word, ()) for word in words))
+    for alike in between.values():
+        merged = alike.union(*(classes.get(word, ()) for word in alike))
         classes.update(dict.fromkeys(merged, merged))
     groups: dict[tuple[str, ...], list[Example]] = defaultdict(list)
     for example in examples:
         groups[tuple(min(classes[word]) for word in example.question)].append(example)
-    return [_form(group) for _, group in sorted(groups.items())]
-
-
-def _form(group: Sequence[Example]) -> dict[str, Any]:
-    words = [sorted({*known}) for known in zip(*(e.question for e in group))]
-    told = [(example.question, {*chain(*example.story)}) for example in group]
-    in_story = [
-        i
-        for i, known in enumerate(words)
-        if len(known) > 1 and all(question[i] in story for question, story in told)
-    ]
-    longest = max(len(example.story) for example in group)
-    return {"words": words, "in_story": in_story, "sentences": longest}
+    forms = []
+    for _, group in sorted(groups.items()):
+        words = [sorted({*known}) for known in zip(*(e.question for e in group))]
+        told = [(example.question, {*chain(*example.story)}) for example in group]
+        in_story = [
+            i
+            for i, known in enumerate(words)
+            if len(known) > 1 and all(question[i] in story for question, story in told)
+        ]
+        longest = max(len(example.story) for example in group)
+        forms.append({"words": words, "in_story": in_story, "sentences": longest})
+    return forms
 
 
 def differences(example: Example, forms: Iterable[dict[str, Any]]) -> list[str]:
@@ -69,14 +62,11 @@ def differences(example: Example, forms: Iterable[dict[str, Any]]) -> list[str]:
     lacking = [
         [asked[i] for i in form["in_story"] if asked[i] not in told] for form in alike
     ]
-    found = []
-    if words := min(lacking, key=len):
-        named = " and ".join(words).replace("_", " ")
-        found.append(f"The story does not mention {named}.")
+    fewest = min(lacking, key=len)
+    words = " and ".join(fewest).replace("_", " ")
     count, longest = len(example.story), max(form["sentences"] for form in alike)
+    unlike = [f"The story does not mention {words}."] if words else []
     if count > longest:
-        found.append(
-            f"The story has {count} sentences. In training, stories with such a "
-            f"question had at most {longest}."
-        )
-    return found
+        said = "In training, stories with such a question had at most"
+        unlike.append(f"The story has {count} sentences. {said} {longest}.")
+    return unlike

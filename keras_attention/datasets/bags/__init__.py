@@ -32,4 +32,3 @@ __all__ = [
     "read_mat",
     "read_table",
 ]
-__dir__ = __all__.copy

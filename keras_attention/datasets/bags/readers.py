@@ -123,11 +123,8 @@ def _bags(
         )
     wrong = np.flatnonzero(~(np.isfinite(numbers) & np.isfinite(labels)))
     if len(wrong):
-        raise _damaged(
-            path,
-            f"a bag and a label must be finite numbers. Received: bag "
-            f"{numbers[wrong[0]]:g} and label {labels[wrong[0]]:g}",
-        )
+        bad = f"bag {numbers[wrong[0]]:g} and label {labels[wrong[0]]:g}"
+        raise _damaged(path, f"a bag and a label must be finite. Received: {bad}")
     positive = labels > 0
     names, bag = np.unique(numbers, return_inverse=True)
     count = np.bincount(bag)

@@ -41,4 +41,3 @@ __all__ = [
     "is_reached",
     "moved",
 ]
-__dir__ = __all__.copy

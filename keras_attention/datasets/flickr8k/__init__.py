@@ -29,4 +29,3 @@ __all__ = [
     "read_split",
     "vectorize",
 ]
-__dir__ = __all__.copy

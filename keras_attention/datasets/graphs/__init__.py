@@ -88,4 +88,3 @@ __all__ = [
     "shortest_path",
     "traversal",
 ]
-__dir__ = __all__.copy

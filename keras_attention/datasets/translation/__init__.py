@@ -36,4 +36,3 @@ __all__ = [
     "tokenize",
     "vectorize",
 ]
-__dir__ = __all__.copy

@@ -83,4 +83,3 @@ __all__ = [
     "several_values",
     "vectorize",
 ]
-__dir__ = __all__.copy

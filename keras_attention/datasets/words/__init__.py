@@ -32,4 +32,3 @@ __all__ = [
     "save_vectors",
     "tokenize",
 ]
-__dir__ = __all__.copy

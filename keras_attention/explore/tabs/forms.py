@@ -20,7 +20,7 @@ class Form(NamedTuple):
         examples: values of all controls: the label of a network, if there are several,
             and the texts of the boxes.
         networks: networks to choose from, by their label; the last box begins with the
-            `example` of the network.
+            first example of the network.
         beside: the view stands beside the boxes, not below them.
     """
 
@@ -64,19 +64,14 @@ class Form(NamedTuple):
         )
         text = inputs[-1]
         gr.on([button.click, text.submit], compute, inputs, view, **private)
-        if (networks := self.networks) is not None:
+        if self.networks:
+            first = {label: text for label, text, *_ in reversed(self.examples)}
 
             def change(label: str) -> tuple[str, str]:
-                example = networks[label].example
-                return example, compute(label, example)
+                return first[label], compute(label, first[label])
 
             network.input(change, network, [text, view], **private)
         return compute, inputs, view
-
-
-def _first(networks: dict[str, Any]) -> str:
-    """Returns the example of the network that is chosen first."""
-    return next(iter(networks.values())).example
 
 
 STORY = Form(
@@ -105,7 +100,7 @@ SENTENCE = Form(
     "attends to them, in each layer and head of a small language model. "
     "Paper: [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762). "
     "Guide: `docs/guides/language-model.md`.",
-    [{"value": _first(examples.READERS), "label": "Sentence", "max_lines": 3}],
+    [{"value": examples.SENTENCES[0][1], "label": "Sentence", "max_lines": 3}],
     "Read",
     examples=examples.SENTENCES,
     networks=examples.READERS,
@@ -116,7 +111,7 @@ TRANSLATION = Form(
     "of the table shows which parts of your text it looked at for that token. "
     "Paper: [Bahdanau et al., 2014](https://arxiv.org/abs/1409.0473). "
     "Guide: `docs/guides/translate.md`.",
-    [{"value": _first(examples.TASKS), "label": "Text", "max_lines": 3}],
+    [{"value": examples.TEXTS[0][1], "label": "Text", "max_lines": 3}],
     "Translate",
     examples=examples.TEXTS,
     networks=examples.TASKS,

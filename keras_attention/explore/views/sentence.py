@@ -32,11 +32,11 @@ def look(kind: str, text: str, model: Any = None) -> View:
             that the network has learned.
     """
     texts.check_written("a sentence", text)
-    reader = examples.READERS[kind]
-    model = network(reader.preset) if model is None else model
+    model = network(examples.READERS[kind]) if model is None else model
     tools = model.preprocessor
+    fills = hasattr(tools, "fill")
     words = texts.tokens_of("a sentence", text, tools.max_words, tools.vocabulary)
-    if reader.fills and words.count(BLANK) != 1:
+    if fills and words.count(BLANK) != 1:
         raise texts.InputError(
             "Please write ___ (three underscores) for one word that the network shall "
             "fill in."
@@ -49,9 +49,9 @@ def look(kind: str, text: str, model: Any = None) -> View:
     return heads_view(
         layers,
         tokens,
-        word=tokens.index(BLANK) if reader.fills else len(tokens) - 1,
+        word=tokens.index(BLANK) if fills else len(tokens) - 1,
         title=_TITLE,
-        caption=_caption(reader.fills, _guesses(logits, tools)),
+        caption=_caption(fills, _guesses(logits, tools)),
     )
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from keras import ops
 
 from keras_attention.datasets import babi
 from keras_attention.explore import examples
 from keras_attention.explore.views import texts
 from keras_attention.explore.views.networks import network
-from keras_attention.layers import record_attention
-from keras_attention.presets.preprocessors.running import probabilities
+from keras_attention.presets.preprocessors import running
 from keras_attention.presets.preprocessors.stories import FIRST_WORD
 from keras_attention.visualization import View, hops_view
 
@@ -38,16 +36,12 @@ def look(story: str, question: str, model: Any = None) -> View:
     texts.words_of("a question", question, tools.sentence_length, split)
     _check_known(tools, [w for line in (*sentences, question) for w in split(line)])
     inputs = tools.encode(sentences, question)
-    with record_attention() as maps:
-        logits = ops.convert_to_numpy(model(inputs, training=False))[0]  # (V,)
-    weights = np.stack([weights[0] for weights in maps.values()])  # (K, M)
-    filled = np.flatnonzero(inputs["story"][0].any(-1))
-    slots = [""] * weights.shape[1]
-    for slot, sentence in zip(filled, sentences[-len(filled) :]):
-        slots[slot] = sentence
-    return hops_view(
-        weights, slots, question, _answers(logits, tools.vocabulary), title=TITLE
-    )
+    logits = running.run(model, inputs)[0]  # (V,)
+    answers = _answers(logits, tools.vocabulary)
+    running.packed(*answers[0], least=tools.min_score)  # flags a low score
+    weights = running.hops_of(model, inputs, logits)  # (K, M)
+    read = sentences[-weights.shape[1] :]
+    return hops_view(weights, read, question, answers, title=TITLE)
 
 
 def _check_known(tools: Any, words: list[str]) -> None:
@@ -58,6 +52,6 @@ def _check_known(tools: Any, words: list[str]) -> None:
 
 
 def _answers(logits: np.ndarray, vocabulary: Any) -> list[tuple[str, float]]:
-    shares = probabilities(logits[FIRST_WORD : len(vocabulary)])
+    shares = running.probabilities(logits[FIRST_WORD : len(vocabulary)])
     best = np.argsort(-shares)[:ANSWERS]
     return [(vocabulary.words[FIRST_WORD + n], float(shares[n])) for n in best]

@@ -33,9 +33,7 @@ def shown(look: Callable[..., View], *inputs: Any) -> str:
         if issubclass(warning.category, UntrainedInputWarning):
             view = message(str(warning.message)) + view
         else:
-            warnings.showwarning(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
+            warnings.warn(warning.message, stacklevel=2)
     return view
 
 
@@ -56,7 +54,10 @@ def words_of(
     check_written(name, text)
     words = list(split(text or ""))
     if not words:
-        raise InputError(_without_words(name, text))
+        raise InputError(
+            f"Please write {name} with at least one word. You typed "
+            f"“{(text or '')[:40]}”."
+        )
     if len(words) > most:
         raise InputError(
             f"Please shorten {name}: this view takes at most {most:,} {unit}, "
@@ -84,26 +85,17 @@ def tokens_of(
     Raises:
         InputError: the sentence has no word, only unknown ones, or is too long.
     """
-    tokens = words_of(
-        name,
-        text,
-        most,
-        lambda text: sentences.words_of(text, vocabulary),
-        "words and marks",
-    )
+
+    def split(text: str) -> list[str]:
+        words = sentences.words_of(text, vocabulary)
+        return words if any(word[0].isalnum() for word in words) else []
+
+    tokens = words_of(name, text, most, split, "words and marks")
     words = [token for token in tokens if token[0].isalnum()]
-    if not words:
-        raise InputError(_without_words(name, text))
     if not any(word in vocabulary for word in words):
         known = [word for word in vocabulary.tokens if word.isalpha()]
         check_known(words, known[:400:20])
     return tokens
-
-
-def _without_words(name: str, text: str | None) -> str:
-    return (
-        f"Please write {name} with at least one word. You typed “{(text or '')[:40]}”."
-    )
 
 
 def sentences_of(

@@ -4,22 +4,21 @@ Each calls a method of the model's `preprocessor` with the same name; models kno
 vocabulary. `from_preset` loads a model with its preprocessor, and
 `keras_attention.presets` has the classes to make one for your own model.
 
-Each method takes one text or a list of them, which it answers by a list. An
+Each method takes one text or several, which it answers by a list. An
 `UntrainedInputWarning` names how an input differs from those of training.
+
+The score of a text is the geometric mean of the probabilities of its new tokens.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 
 class AnswersQuestions:
     """Mixin of models that answer questions."""
-
-    preprocessor: Any
 
     def answer(
         self,
@@ -32,11 +31,13 @@ class AnswersQuestions:
 
         Args:
             sentences: the story, or the facts, in reading order.
-            question: the question, or a list of questions.
+            question: the question, or a list of questions. A route of a `DNCNetwork`
+                may be a tuple of names.
             return_scores: whether to return the probability of the answer.
             return_attention: whether to return the weights (K, N) of K hops over the N
                 sentences, for `keras_attention.visualization.plot_hops`; of a
-                `DNCNetwork`, its `trace`, for `plot_memory`.
+                `DNCNetwork`, its `trace`, for `plot_memory`; of another model without
+                hops, a dict of the maps of `record_attention`.
 
         Returns:
             The answer, or a tuple of it and of the score, the weights or both. For a
@@ -47,10 +48,8 @@ class AnswersQuestions:
                 sentences, a text is empty or too long, or a word is unknown.
         """
         options = {"return_scores": return_scores, "return_attention": return_attention}
-        call = method_of(self, "answer", **options)
-        encode = getattr(self.preprocessor, "encode", None)
-        check = encode and partial(encode, sentences)
-        return for_each("question", question, partial(call, self, sentences), check)
+        call = partial(method_of(self, "answer", **options), self, sentences)
+        return for_each("question", question, call, (str, tuple))
 
 
 class Translates:
@@ -71,8 +70,7 @@ class Translates:
             sampler: see `generate`.
             max_length: the maximum number of tokens of a translation.
             seed: the seed of a random sampler.
-            return_scores: whether a translation comes with the geometric mean of the
-                probabilities of its tokens.
+            return_scores: whether a translation comes with its score.
 
         Returns:
             The translation, or a list with that of each text.
@@ -103,8 +101,7 @@ class Completes:
             sampler: see `generate`.
             max_length: the maximum number of tokens to add.
             seed: the seed of a random sampler.
-            return_scores: whether a text comes with the geometric mean of the
-                probabilities of the added tokens.
+            return_scores: whether a text comes with the score of the added tokens.
 
         Returns:
             The text with its continuation, or a list of them.
@@ -119,8 +116,6 @@ class Completes:
 
 class FillsBlanks:
     """Mixin of models that fill a blank in a text."""
-
-    preprocessor: Any
 
     def fill(self, text: str | Sequence[str], count: int = 5) -> list[Any]:
         """Finds the likeliest words for a blank.
@@ -137,8 +132,8 @@ class FillsBlanks:
             ValueError: the model has no preprocessor with `fill`, the text has not
                 exactly one blank or is too long, or the count is below 1.
         """
-        call = partial(method_of(self, "fill"), self, count=count)
-        return for_each("text", text, call, getattr(self.preprocessor, "encode", None))
+        fill = partial(method_of(self, "fill"), self, count=count)
+        return for_each("text", text, fill)
 
 
 class Classifies:
@@ -170,8 +165,7 @@ class Captions:
         Args:
             images: an array (H, W) or (H, W, C), or (B, H, W) or (B, H, W, C), of the
                 size and the scale that the preprocessor names.
-            return_scores: whether a caption comes with the geometric mean of the
-                probabilities of its words.
+            return_scores: whether a caption comes with its score.
 
         Returns:
             The caption, or a list of B captions.
@@ -201,14 +195,11 @@ def method_of(model: Any, name: str, **options: bool) -> Callable:
     return partial(method, **{name: True for name in options if options[name]})
 
 
-def for_each(name: str, values: Any, call: Callable, check: Any = None) -> Any:
-    """Calls for a value, or for each of a list, if `check` raises no error for any."""
-    if not isinstance(values, list):
+def for_each(name: str, values: Any, call: Callable, single: Any = str) -> Any:
+    """Calls for a value of the types `single`, or for each value of an iterable."""
+    if isinstance(values, single) or not isinstance(values, Iterable):
         return call(values)
-    if not values:
-        raise ValueError(f"`{name}` must not be an empty list. Received: {name}=[]")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for value in values if check else ():
-            check(value)
-    return [call(value) for value in values]
+    results = [call(value) for value in values]
+    if not results:
+        raise ValueError(f"`{name}` must not be empty. Received: {name}={values!r}")
+    return results

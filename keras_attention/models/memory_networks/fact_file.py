@@ -315,15 +315,16 @@ def opened(
 def check_journals(file: pathlib.Path) -> None:
     """Raises a ValueError if SQLite would follow a journal to another place."""
     for journal in file.parent.glob(f"{file.name}-*"):
-        if not is_file(journal):
+        wrong = journal.is_symlink() or journal.is_dir()
+        if not wrong:
+            # A process that commits deletes its journal.
+            with contextlib.suppress(FileNotFoundError), open(journal, "rb") as data:
+                data.seek(max(0, data.seek(0, os.SEEK_END) - len(NAMES_A_FILE)))
+                wrong = data.read() == NAMES_A_FILE
+        if wrong:
             raise ValueError(
-                f"The memory in {file.parent} must hold files only, and no links. "
-                f"Received: {journal}"
-            )
-        if journal.read_bytes()[-len(NAMES_A_FILE) :] == NAMES_A_FILE:
-            raise ValueError(
-                f"The journal of the memory in {file.parent} must name no other "
-                f"file. Received: {journal}"
+                f"The journal of the memory in {file.parent} must be a file, no links, "
+                f"and name no other file. Received: {journal}"
             )
 
 

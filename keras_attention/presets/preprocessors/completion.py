@@ -48,22 +48,18 @@ class CompletionPreprocessor(WordPreprocessor):
         return {"tokens": sentences.pad(rows)}
 
     def complete(
-        self,
-        model: Any,
-        text: str | Sequence[str],
-        sampler: Any = "greedy",
-        max_length: int = 32,
-        seed: int | None = None,
-        return_scores: bool = False,
+        self, model: Any, text: Any, *, return_scores: bool = False, **options: Any
     ) -> Any:
-        """Returns a text with its continuation, or a list with each of several."""
+        """Returns a text with its continuation, by the options of `generate`."""
+        if not isinstance(text, str):
+            text = [*sentences.named("text", text).values()]
         prompts = self.encode(text)
         tokens = model.generate(
             prompts,
-            max_length=max_length,
-            sampler=sentences.written(sampler),
+            max_length=options.pop("max_length", 32),
+            sampler=sentences.written(options.pop("sampler", "greedy")),
             stop_token_ids=self.vocabulary.end_token_id,
-            seed=seed,
+            **options,
         )
         texts = sentences.named("text", text).values()
         completed = [

@@ -6,7 +6,7 @@ Shapes: M facts of a memory, L words of a question, R relations.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.preset_folder import Preprocessor
 from keras_attention.presets.preprocessors.running import hops_of, packed, run
-from keras_attention.presets.preprocessors.sentences import names_of
+from keras_attention.presets.preprocessors.sentences import check_lines, names_of
 from keras_attention.presets.preprocessors.stories import (
     WORDS_OF_STORIES,
     check_story_vocabulary,
@@ -59,9 +59,8 @@ class FactPreprocessor(Preprocessor):
             that class.
     """
 
-    _assets: ClassVar[dict[str, tuple[str, Any, Any]]] = {
-        **WORDS_OF_STORIES,
-        "relations": ("relations.json", read_json, write_json),
+    _assets = WORDS_OF_STORIES | {
+        "relations": ("relations.json", read_json, write_json)
     }
 
     def __init__(
@@ -101,19 +100,13 @@ class FactPreprocessor(Preprocessor):
         knowledge = self.knowledge(sentences)
         return self.vectorize(knowledge, [self._checked(knowledge, question)]).inputs
 
-    def answer(
-        self,
-        model: Any,
-        sentences: Sequence[Any],
-        question: str,
-        return_scores: bool = False,
-        return_attention: bool = False,
-    ) -> Any:
+    def answer(self, model: Any, sentences: Any, question: str, **wanted: bool) -> Any:
         """Returns the names that the network finds, with ", " between several.
 
         All answers have at least a fifth of the probability of the likeliest one. They
-        stand in the order of the facts. The score is the sum of their probabilities.
-        The attention has a column for each fact, and for its way back.
+        stand in the order of the facts. The score is the sum of their probabilities
+        among the names in the memory. The attention has a column for each fact: the sum
+        of its weights in both directions.
         """
         knowledge = self.knowledge(sentences)
         vectors = self.vectorize(knowledge, [self._checked(knowledge, question)])
@@ -121,8 +114,8 @@ class FactPreprocessor(Preprocessor):
         (names,) = self.decode(outputs, vectors.entities, knowledge)
         entities = [named[n] for n in vectors.entities[0]]
         score = float(outputs[0][[name in names for name in entities]].sum())
-        hops = None
-        if return_attention:
+
+        def attend() -> np.ndarray:
             weights = hops_of(model, vectors.inputs, outputs)  # (K, M)
             facts = [(a, _relation(b), c) for a, b, c in map(names_of, sentences)]
             hops = np.zeros((len(weights), len(facts)))
@@ -133,7 +126,9 @@ class FactPreprocessor(Preprocessor):
                 first, last = ends if number <= count else ends[::-1]
                 fact = first, self.relations[(number - 1) % count], last
                 hops[:, facts.index(fact)] += weights[:, slot]
-        return packed(", ".join(names), score, return_scores, hops, self.min_score)
+            return hops
+
+        return packed(", ".join(names), score, attend, self.min_score, **wanted)
 
     def knowledge(self, sentences: Sequence[Any]) -> triples.KnowledgeBase:
         """Returns the knowledge base of facts.
@@ -142,12 +137,7 @@ class FactPreprocessor(Preprocessor):
             ValueError: there are no facts, or one is not three names or has an unknown
                 relation.
         """
-        is_list = isinstance(sentences, (list, tuple))
-        if not is_list or not sentences:
-            raise ValueError(
-                "`sentences` must be a list of at least one fact. "
-                f"Received: sentences={sentences!r}"
-            )
+        check_lines(sentences, "fact")
         facts = []
         for i, fact in enumerate(sentences):
             names = names_of(fact)

@@ -14,13 +14,8 @@ from keras_attention.datasets.graphs import encoding, maps
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.preset_folder import Preprocessor
-from keras_attention.presets.preprocessors.running import (
-    flag,
-    packed,
-    probabilities,
-    run,
-)
-from keras_attention.presets.preprocessors.sentences import names_of
+from keras_attention.presets.preprocessors import running
+from keras_attention.presets.preprocessors.sentences import check_lines, names_of
 
 ROUNDING = 16  # T is a multiple of this number, so that few lengths are compiled
 BETWEEN = " | "
@@ -84,37 +79,25 @@ class RoutePreprocessor(Preprocessor):
         return {"inputs": inputs, "answer_mask": answer_mask}
 
     def decode(self, logits: Any, sentences: Sequence[Any]) -> list[str]:
-        """Returns the likeliest place of the edges at each answer step.
-
-        Args:
-            logits: (S, 90), the outputs of the network at the answer steps.
-            sentences: the edges.
-        """
+        """Returns the likeliest place of the edges for each row of logits (S, 90)."""
         return self._decode(logits, sentences)[0]
 
-    def answer(
-        self,
-        model: Any,
-        sentences: Sequence[Any],
-        question: Any,
-        return_scores: bool = False,
-        return_attention: bool = False,
-    ) -> Any:
+    def answer(self, model: Any, sentences: Any, question: Any, **wanted: bool) -> Any:
         """Returns the places that the route reaches, with " | " between them.
 
         The score is the product of their probabilities, and the attention the trace.
         """
         inputs = self.encode(sentences, question)
-        logits = run(model, inputs)[inputs["answer_mask"]]
+        logits = running.run(model, inputs)[inputs["answer_mask"]]
         places, score = self._decode(logits, sentences)
-        flag(*mistakes(self._edges(sentences), names_of(question), places))
-        trace = model.trace(inputs) if return_attention else None
-        return packed(BETWEEN.join(places), score, return_scores, trace)
+        running.flag(*mistakes(self._edges(sentences), names_of(question), places))
+        answer = BETWEEN.join(places)
+        return running.packed(answer, score, lambda: model.trace(inputs), **wanted)
 
     def _decode(self, logits: Any, sentences: Sequence[Any]) -> tuple[list[str], float]:
         """Returns the likeliest places, and the product of their probabilities."""
         places, _ = _labels(self._edges(sentences))
-        digits = probabilities(np.asarray(logits)[:, -30:].reshape(-1, 3, 10))
+        digits = running.probabilities(np.asarray(logits)[:, -30:].reshape(-1, 3, 10))
         names, labels = list(places), np.array([*places.values()])
         each = labels[:, None] // [100, 10, 1] % 10  # (N, 3)
         scores = digits[:, np.arange(3), each].prod(-1)  # (S, N)
@@ -122,12 +105,7 @@ class RoutePreprocessor(Preprocessor):
         return [names[n] for n in shares.argmax(-1)], float(shares.max(-1).prod())
 
     def _edges(self, sentences: Sequence[Any]) -> list[tuple[str, str, str]]:
-        is_list = isinstance(sentences, (list, tuple))
-        if not is_list or not sentences:
-            raise ValueError(
-                "`sentences` must be a list of at least one edge. "
-                f"Received: sentences={sentences!r}"
-            )
+        check_lines(sentences, "edge")
         edges: dict[tuple[str, str, str], None] = {}
         ends: dict[tuple[str, str], str] = {}
         for i, edge in enumerate(sentences):
@@ -159,8 +137,9 @@ class RoutePreprocessor(Preprocessor):
         names = names_of(question)
         if len(names) < 2 or not all(names):
             raise ValueError(
-                "`question` must be a place and at least one line with '|' between "
-                f"them. Received: question={question!r}"
+                "`question` must be a place and at least one line: a text with '|' "
+                "between them, or a tuple; a list is several questions. "
+                f"Received: question={question!r}"
             )
         start, *taken = names
         if len(taken) > self.max_length:

@@ -28,9 +28,9 @@ def run(model: Any, inputs: Any) -> Any:
     if is_recording():
         outputs = model(inputs, training=False)
         return keras.tree.map_structure(keras.ops.convert_to_numpy, outputs)
-    most = getattr(model, "max_length", 0)  # learned positions
+    most = getattr(model, "max_length", None)  # learned positions
     longer = {
-        name: padded(tokens, (most and max(most, tokens.shape[1])) or None)
+        name: padded(tokens, most and max(most, tokens.shape[1]))
         for name, tokens in inputs.items()
         if name in SEQUENCES
     }
@@ -72,16 +72,22 @@ def hops_of(model: Any, inputs: Any, outputs: Any) -> Any:
 
 
 def flag(*messages: str) -> None:
-    """Warns at the user's line, once for each message."""
+    """Warns at the user's line of each message."""
     for message in messages:
         warn_user(message, UntrainedInputWarning)
 
 
 def packed(
-    answer: str, score: float, scored: bool, attention: Any = None, least: float = 0.0
+    answer: str,
+    score: float,
+    attend: Any = None,
+    least: float = 0.0,
+    return_scores: bool = False,
+    return_attention: bool = False,
 ) -> Any:
-    """Returns an answer, with its score and its attention if they are wanted."""
+    """Returns an answer, with its score and what `attend` returns if wanted."""
     if score < least:
         flag(f"The network is unsure of {answer!r}: its score is below {least:.2g}.")
-    parts = [answer, *[score] * scored, *([] if attention is None else [attention])]
+    parts = [answer, *[score] * return_scores]
+    parts += [attend()] if return_attention else []
     return tuple(parts) if len(parts) > 1 else answer

@@ -6,7 +6,7 @@ Shapes: B texts, S words of the longest text.
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from typing import Any
 
 import keras
@@ -175,6 +175,16 @@ def written(sampler: Any) -> Any:
     if not isinstance(chosen, samplers.Sampler):
         return chosen
     return samplers.ExcludingSampler(chosen, list(NOT_WRITTEN))
+
+
+def check_lines(lines: Any, kind: str) -> None:
+    """Raises a ValueError unless `sentences` are a list of at least one."""
+    no_list = isinstance(lines, (str, dict, set)) or not isinstance(lines, Sized)
+    if no_list or not len(lines):
+        raise ValueError(
+            f"`sentences` must be a list of at least one {kind}. "
+            f"Received: sentences={lines!r}"
+        )
 
 
 def names_of(names: Any) -> list[str]:

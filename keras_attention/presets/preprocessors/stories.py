@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import pathlib
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -16,13 +16,8 @@ from keras_attention.datasets import babi
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.preset_folder import Preprocessor
-from keras_attention.presets.preprocessors.running import (
-    flag,
-    hops_of,
-    packed,
-    probabilities,
-    run,
-)
+from keras_attention.presets.preprocessors import running
+from keras_attention.presets.preprocessors.sentences import check_lines
 
 FIRST_WORD = 2  # after padding and the unknown word
 
@@ -73,9 +68,8 @@ class StoryPreprocessor(Preprocessor):
         ValueError: a size is below 1, or `vocabulary` is not of that class.
     """
 
-    _assets: ClassVar[dict[str, tuple[str, Any, Any]]] = {
-        **WORDS_OF_STORIES,
-        "questions": ("questions.json", read_json, write_json),
+    _assets = WORDS_OF_STORIES | {
+        "questions": ("questions.json", read_json, write_json)
     }
 
     def __init__(
@@ -108,43 +102,37 @@ class StoryPreprocessor(Preprocessor):
         """
         example = self._example(sentences, question)
         if self.questions:
-            flag(*babi.differences(example, self.questions))
+            running.flag(*babi.differences(example, self.questions))
         vectors = babi.vectorize(
             [example], self.vocabulary, self.memory_size, self.sentence_length
         )
         return vectors.inputs
 
-    def answer(
-        self,
-        model: Any,
-        sentences: Sequence[str],
-        question: str,
-        return_scores: bool = False,
-        return_attention: bool = False,
-    ) -> Any:
+    def answer(self, model: Any, sentences: Any, question: str, **wanted: bool) -> Any:
         """Returns the word that the network finds likeliest.
 
         Its score is its probability; of a `MemNN`, the softmax of what it trains by a
         margin. The attention has a column for each sentence.
         """
         inputs = self.encode(sentences, question)
-        outputs = run(model, inputs)
+        outputs = running.run(model, inputs)
         logits = outputs["answer"] if isinstance(outputs, dict) else outputs
-        shares = probabilities(logits[0, FIRST_WORD : len(self.vocabulary)])
+        shares = running.probabilities(logits[0, FIRST_WORD : len(self.vocabulary)])
         word = self.vocabulary.words[FIRST_WORD + int(shares.argmax())]
-        hops = hops_of(model, inputs, outputs) if return_attention else None
-        if isinstance(hops, np.ndarray):  # no sentence before the last M is read
-            hops = hops[:, : len(sentences)]
-            hops = np.pad(hops, [(0, 0), (len(sentences) - hops.shape[1], 0)])
-        score = float(shares.max())
-        return packed(word, score, return_scores, hops, self.min_score)
+
+        def attend() -> Any:
+            hops = running.hops_of(model, inputs, outputs)
+            if not isinstance(hops, np.ndarray):
+                return hops
+            hops = hops[:, : len(sentences)]  # no sentence before the last M is read
+            return np.pad(hops, [(0, 0), (len(sentences) - hops.shape[1], 0)])
+
+        return running.packed(
+            word, float(shares.max()), attend, self.min_score, **wanted
+        )
 
     def _example(self, sentences: Sequence[str], question: str) -> babi.Example:
-        if isinstance(sentences, str) or not len(sentences):
-            raise ValueError(
-                "`sentences` must be a list of at least one sentence. "
-                f"Received: sentences={sentences!r}"
-            )
+        check_lines(sentences, "sentence")
         texts = {f"sentences[{i}]": text for i, text in enumerate(sentences)}
         texts["question"] = question
         for name, text in texts.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from keras_attention.layers.base.arguments import positive
@@ -49,25 +48,21 @@ class PairPreprocessor(Preprocessor):
         )
 
     def translate(
-        self,
-        model: Any,
-        text: str | Sequence[str],
-        sampler: Any = "greedy",
-        max_length: int = 64,
-        seed: int | None = None,
-        return_scores: bool = False,
+        self, model: Any, text: Any, *, return_scores: bool = False, **options: Any
     ) -> Any:
-        """Returns what the network writes for a text, or a list for several texts."""
+        """Returns what the network writes, by the options of `generate`."""
+        if not isinstance(text, str):
+            text = [*sentences.named("text", text).values()]
         encoded, start = self.encode(text), self.target_vocabulary.start_token_id
         inputs = encoded if isinstance(encoded, dict) else {"source": encoded}
-        most = getattr(self, "target_length", max_length)
+        length = positive("max_length", options.get("max_length", 64))
+        options["max_length"] = min(length, getattr(self, "target_length", length))
         tokens = model.generate(
             inputs,
-            max_length=min(positive("max_length", max_length), most),
-            sampler=sentences.written(sampler),
+            sampler=sentences.written(options.pop("sampler", "greedy")),
             start_token_id=start,
             stop_token_ids=self.target_vocabulary.end_token_id,
-            seed=seed,
+            **options,
         )
         answers: list[Any] = self.decode(tokens)
         for line, answer in zip(sentences.named("text", text).values(), answers):

@@ -1,5 +1,6 @@
 """A large memory whose index was replaced, and what an index may return."""
 
+import pathlib
 import struct
 import threading
 
@@ -217,9 +218,18 @@ def test_a_journal_that_names_a_file_outside_is_refused(tmp_path):
         lambda: LargeMemory.load(path, model),
         lambda: model.remember(FACTS).save(path),
     ):
-        with pytest.raises(ValueError, match=r"must name no other file\. Received: "):
+        with pytest.raises(ValueError, match=r"name no other file\. Received: "):
             change()
     assert mine.read_text() == "mine"
+
+
+def test_a_journal_may_vanish(tmp_path, monkeypatch):
+    """Another process that commits deletes its journal, after it was listed."""
+    model, path = network(), tmp_path / "m"
+    model.remember(FACTS).save(path)
+    journal = path / "memory.sqlite-journal"
+    monkeypatch.setattr(pathlib.Path, "glob", lambda *_: [journal])
+    LargeMemory.load(path, model)
 
 
 @pytest.mark.parametrize(

@@ -108,11 +108,11 @@ def train(seed: int) -> Any:
 
 
 def calibrate(model: Any, seed: int) -> None:
-    """Sets the least score of questions about new worlds."""
+    """Sets the least score of questions without brackets about new worlds."""
     tools, scores = model.preprocessor, []
     for n in range(TESTED):
-        world = _world((seed, n, 2), ALIKE)
-        vectors = tools.vectorize(world, _asked(world, (seed, n, 2)))
+        world = _world((seed, n, 2), NAMES)
+        vectors = tools.vectorize(world, _plain(_asked(world, (seed, n, 2))))
         found = model.predict(vectors.inputs, batch_size=QUESTIONS, verbose=0)
         answers = tools.decode(found, vectors.entities, world)
         for row, entities, names in zip(found, vectors.entities, answers):
@@ -133,11 +133,7 @@ def measure(model: Any) -> dict[str, float]:
     for n in range(TESTED):
         world = _world((n, 1), NAMES)
         asked = _asked(world, (n, 1))
-        plain = [
-            triples.Question(q.text.replace("[", "").replace("]", ""), q.answers)
-            for q in asked
-        ]
-        vectors = tools.vectorize(world, plain)
+        vectors = tools.vectorize(world, _plain(asked))
         found = model.predict(vectors.inputs, batch_size=QUESTIONS, verbose=0)
         answers = tools.decode(found, vectors.entities, world)
         for question, names in zip(asked, answers):
@@ -149,6 +145,14 @@ def measure(model: Any) -> dict[str, float]:
         for name, shares in (("", right), ("baseline ", guessed))
         for count, facts in ((1, "one fact"), (2, "two facts"))
     }
+
+
+def _plain(questions: Sequence[triples.Question]) -> list[triples.Question]:
+    """Returns questions without brackets."""
+    return [
+        triples.Question(q.text.replace("[", "").replace("]", ""), q.answers)
+        for q in questions
+    ]
 
 
 def most_alike(world: triples.KnowledgeBase, text: str) -> set[str]:
@@ -219,7 +223,8 @@ RECIPE = Recipe(
     licence="Simulated by this package: Apache 2.0",
     limits=f"It knows the relations {', '.join(RELATIONS)} only, and the words of its "
     "questions. Names are free. It reads up to 64 facts around the name in a "
-    "question, follows at most two, and always answers, also if no fact tells.",
+    "question, follows at most two, and always answers, also if no fact tells: its "
+    "score is the probability among the names in the memory, and may then be 1.",
     baseline="all names that the relation with the most words of the question leads "
     "to from the question's name",
     use='model.answer(["The Mill | painted by | Ann Lee", "Ann Lee | born in | Lindau"'
