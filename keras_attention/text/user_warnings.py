@@ -1,23 +1,5 @@
-"""Warnings about what users give, at their own line."""
-
-from __future__ import annotations
-
-import pathlib
-import sys
-import warnings
-from typing import Any
-
-_PACKAGE = str(pathlib.Path(__file__).parents[1]) + "/"
+"""Categories of warnings about texts."""
 
 
 class UntrainedInputWarning(UserWarning):
     """A network gets what its training did not have, so its answer may be wrong."""
-
-
-def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warns at the line outside of this package that called into it."""
-    frame: Any = sys._getframe(1)
-    level = 2
-    while frame and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level)
