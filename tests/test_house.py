@@ -21,6 +21,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # A room may use those before it, never those behind it.
 ORDER = [
     "backend_choice",
+    "user_warnings",
     "numerics",
     "kernels",
     "ops",
@@ -40,7 +41,11 @@ ORDER = [
 # `from_preset` and `save_to_preset` import the presets when they are called.
 EXCEPTIONS = {("models/base/configured_model.py", "presets")}
 # Use nothing of the package but themselves and what is named.
-APART = {"text": (), "datasets": ("text",), "visualization": ()}
+APART = {
+    "text": ("user_warnings",),
+    "datasets": ("text", "user_warnings"),
+    "visualization": (),
+}
 EXTRAS = "text/tensorflow_text"  # needs TensorFlow Text
 WHEN_ASKED = {
     "text",

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
         StoryPreprocessor,
         TranslationPreprocessor,
     )
-    from keras_attention.text.user_warnings import UntrainedInputWarning
+    from keras_attention.user_warnings import UntrainedInputWarning
 
 _MODULES = {
     **dict.fromkeys(
         ("Preprocessor", "write"), "keras_attention.models.base.preset_folder"
     ),
-    "UntrainedInputWarning": "keras_attention.text.user_warnings",
+    "UntrainedInputWarning": "keras_attention.user_warnings",
     **dict.fromkeys(("card", "load", "names"), "keras_attention.presets.cards"),
 }
 

@@ -21,7 +21,7 @@ STORY = ["John got the apple there.", "John went to the hallway.", "Mary moved t
 EDGES = ["A | 1 | B", "B | 1 | C", "C | 2 | A"]
 FACTS = ["Ida | taught_by | Bo", "Bo | year | 1932", "Ida | year | 1950"]
 WORDS = ["the", "garden", "book", "dog", "house", "she", "is", "big"]
-IGNORED = "ignore::keras_attention.text.user_warnings.UntrainedInputWarning"
+IGNORED = "ignore::keras_attention.user_warnings.UntrainedInputWarning"
 pytestmark = pytest.mark.filterwarnings(IGNORED)
 
 

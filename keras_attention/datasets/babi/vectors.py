@@ -10,7 +10,7 @@ import numpy as np
 from keras_attention.datasets.babi.archive import Example
 from keras_attention.datasets.sizes import check_size
 from keras_attention.text.encoding import decode_text
-from keras_attention.text.user_warnings import warn_user
+from keras_attention.user_warnings import warn_user
 
 PADDING = ""
 UNKNOWN = "<unk>"

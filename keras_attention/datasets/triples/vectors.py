@@ -12,7 +12,7 @@ from keras_attention.datasets.sizes import check_size
 from keras_attention.datasets.triples.knowledge import KnowledgeBase
 from keras_attention.datasets.triples.questions import Question
 from keras_attention.text import EntityLinker, Link, UnknownEntityError
-from keras_attention.text.user_warnings import warn_user
+from keras_attention.user_warnings import warn_user
 
 
 class Vectors(NamedTuple):

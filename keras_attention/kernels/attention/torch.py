@@ -10,7 +10,6 @@ import keras
 import torch
 import torch.nn.functional as F
 from torch.autograd import forward_ad
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from keras_attention.kernels.attention import reference, tiles
 from keras_attention.kernels.tracing.torch import is_traced
@@ -119,9 +118,22 @@ def _recorded(gradients: tuple, slopes: tuple) -> tuple | None:
     # Of views: the gradient of a query must not flow through a key computed from it.
     sources = [x.view_as(x) for x in saved if x is not None]
     options = {"is_causal": node._saved_is_causal, "scale": node._saved_scale}
-    with sdpa_kernel(SDPBackend.MATH):
-        out = F.scaled_dot_product_attention(*sources, **options, enable_gqa=True)
+    out = _explicit(*sources, **options, enable_gqa=True)
     return _gradients(out, slopes[0], sources, [x is not None for x in gradients])
+
+
+def _explicit(
+    q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, **options: Any
+) -> Tensor:
+    """Computes attention by torch's explicit kernel, with gradients of any order.
+
+    `torch.nn.attention.sdpa_kernel` would change the kernels of all threads.
+    """
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        zeros = torch.zeros_like(attn_mask, dtype=q.dtype)
+        attn_mask = zeros.masked_fill(~attn_mask, float("-inf"))
+    kernel = torch.ops.aten._scaled_dot_product_attention_math
+    return kernel(q, k, v, attn_mask, **options)[0]
 
 
 def _gradients(out: Tensor, slope: Tensor, sources: list, needed: Any) -> tuple:
@@ -154,8 +166,7 @@ def _masked(
         visible = mask | ~alive
         added = visible if added is None else torch.where(visible, added, float("-inf"))
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
-        with sdpa_kernel(SDPBackend.MATH):
-            out = F.scaled_dot_product_attention(q, k, v, attn_mask=added, **options)
+        out = _explicit(q, k, v, added, **options)
     else:
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=added, **options)
         node: Any = None if torch.compiler.is_compiling() else out.grad_fn
@@ -221,17 +232,23 @@ def _in_blocks(
 
 
 class _Recomputed(torch.autograd.Function):
-    """Calls a block, and again for its gradient, which is recorded if necessary."""
+    """Calls a block, and again for its gradient, which is recorded if necessary.
+
+    Autocast is as in the first call, also where the gradient is computed outside of it.
+    """
 
     @staticmethod
     def forward(ctx: Any, block: Any, *tensors: Tensor) -> Tensor:
-        ctx.block = block
+        ctx.block, device = block, tensors[0].device.type
+        device = device if torch.amp.is_autocast_available(device) else "cpu"
+        dtype, casts = torch.get_autocast_dtype(device), torch.is_autocast_enabled
+        ctx.casts = torch.autocast(device, dtype, casts(device))
         ctx.save_for_backward(*tensors)
         return block(*tensors)
 
     @staticmethod
     def backward(ctx: Any, slope: Tensor) -> tuple:
-        with torch.enable_grad():
+        with torch.enable_grad(), ctx.casts:
             sources = [x.view_as(x) for x in ctx.saved_tensors]  # as in `_recorded`
             out = ctx.block(*sources)
         return None, *_gradients(out, slope, sources, ctx.needs_input_grad[1:])

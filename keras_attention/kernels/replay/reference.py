@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from itertools import chain
+from itertools import chain, compress
 from operator import is_
 from typing import Any
 
@@ -38,37 +38,37 @@ class State:
         values = chain(*(layer.variables for layer in self.layers), variables)
         self.variables = [*{id(v): v for v in values}.values()]
         distinct = {id(x): x for x in objects}.values()
-        self._models = [x.__dict__ for x in distinct if isinstance(x, keras.Model)]
-        parts = (x for x in distinct if not isinstance(x, keras.Model))
-        self._parts = [getattr(x, "__dict__", {}) for x in parts]
-        dicts = self._dicts()
+        owners = [(getattr(x, "__dict__", {}), x) for x in distinct]
+        self._dicts = [(d, isinstance(x, keras.Model)) for d, x in owners]
+        dicts = self._current_dicts()
+        # Keras sets `_called` of each layer. Its place stays, so it is left out by it.
+        self._counts = [name != "_called" for d in dicts for name in d]
         names = _keras_names()  # of these attributes, the lengths tell all
         attributes = (x for d in dicts for name, x in d.items() if name not in names)
         containers = _containers(attributes)
         self._compared = [x for x in containers if 0 < len(x) <= MOST_ITEMS]
         values = chain(self._compared, *(d.values() for d in dicts))
         self._sized = [x for x in values if isinstance(x, (list, dict, set))]
-        self._objects = [*self._current_objects()]
-        self._numbers = self._current_numbers()
+        self._numbers, self._objects = map(list, self._current())
 
     def is_current(self) -> bool:
         """Returns whether all attributes and items are still the same objects."""
-        return self._current_numbers() == self._numbers and all(
-            map(is_, self._current_objects(), self._objects)
-        )
+        numbers, objects = self._current()
+        return numbers == self._numbers and all(map(is_, objects, self._objects))
 
-    def _dicts(self) -> list[dict[str, Any]]:
+    def _current_dicts(self) -> list[dict[str, Any]]:
         """Returns the attributes of each object."""
-        models = (d.items() for d in self._models)
-        plain = [{k: v for k, v in items if k not in _TRAINER} for items in models]
-        return plain + self._parts
+        return [
+            {k: v for k, v in d.items() if k not in _TRAINER} if is_model else d
+            for d, is_model in self._dicts
+        ]
 
-    def _current_objects(self) -> Iterator[Any]:
-        values = (d.values() for d in self._dicts())
-        return chain(*values, _items(self._compared))
-
-    def _current_numbers(self) -> list[Any]:
-        return [*map(len, self._dicts()), *map(len, self._sized)]
+    def _current(self) -> tuple[list[Any], Iterator[Any]]:
+        """Returns what must stay equal, and what must stay the same objects."""
+        dicts = self._current_dicts()
+        values = compress(chain(*(d.values() for d in dicts)), self._counts)
+        numbers = [*map(len, dicts), *map(len, self._sized)]
+        return numbers, chain(values, _items(self._compared))
 
 
 @cache

@@ -41,12 +41,7 @@ from keras_attention.kernels.replay.torch_facts import (
     will_be_known,
 )
 from keras_attention.kernels.replay.torch_rewrite import Untraceable
-from keras_attention.kernels.replay.torch_trace import (
-    VALUES,
-    Call,
-    Program,
-    plan,
-)
+from keras_attention.kernels.replay.torch_trace import VALUES, Call, Program, plan
 
 Tensor = Any
 Structure = Any
@@ -251,24 +246,24 @@ def signature(x: Structure, leaves: dict[int, Tensor]) -> Any:
 class State(reference.State):
     """The weights and the attributes of layers at the time of a trace."""
 
-    _buffers: Sequence[Tensor] = ()  # of modules of torch in the layers
-
     def __init__(self, objects: Sequence[Any], variables: Sequence[Any] = ()) -> None:
+        layers = (x for x in objects if isinstance(x, keras.layers.Layer))
+        # Of modules of torch in the layers; a layer counts those of its sublayers, too.
+        buffers = {id(b): b for layer in layers for b in layer.buffers()}
+        self._buffers = [*buffers.values()]
         super().__init__(objects, variables)
         self.weights = [v._value for v in self.variables]
         self.is_plain = all(type(w) in PLAIN for w in self.weights)
-        self._attributes = dicts = [layer.__dict__ for layer in self.layers]
+        dicts = [layer.__dict__ for layer in self.layers]
         self._hooks = [d[name] for d in dicts for name in _HOOKS if name in d]
         # Keras has no public name of the seeds of a layer.
         seeds = chain.from_iterable(d.get("_seed_generators", ()) for d in dicts)
         self.seeds = [seed.state for seed in seeds]
-        self._buffers = [b for layer in self.layers for b in layer.buffers()]
-        self._numbers = self._current_numbers()
 
     def has_losses(self) -> bool:
         """Returns whether the last call of a layer has added a loss."""
         # Keras has no public name of the losses that a single layer added.
-        return any(d.get("_losses") for d in self._attributes)
+        return any(layer.__dict__.get("_losses") for layer in self.layers)
 
     def is_current(self) -> bool:
         """Returns whether all weights and attributes are still the same objects."""
@@ -279,14 +274,13 @@ class State(reference.State):
             and not torch.nn.modules.module._has_any_global_hook()
         )
 
-    def _current_objects(self) -> Iterator[Any]:
-        return chain((v._value for v in self.variables), super()._current_objects())
-
-    def _current_numbers(self) -> list[Any]:
-        weights = [v._value for v in self.variables if type(v._value) in PLAIN]
-        memory = [(w.data_ptr(), w.shape, w.stride(), w.requires_grad) for w in weights]
+    def _current(self) -> tuple[list[Any], Iterator[Any]]:
+        numbers, objects = super()._current()
+        weights = [v._value for v in self.variables]
+        plain = (w for w in weights if type(w) in PLAIN)
+        memory = [(w.data_ptr(), w.shape, w.stride(), w.requires_grad) for w in plain]
         versions = [buffer._version for buffer in self._buffers]
-        return [memory, versions, *super()._current_numbers()]
+        return [memory, versions, *numbers], chain(weights, objects)
 
 
 class RandomState:

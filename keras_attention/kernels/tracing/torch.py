@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import torch
 
 from keras_attention.kernels.tracing.reference import ERRORS, dtypes
+from keras_attention.user_warnings import warn_user
 
 __all__ = ["COMPLEX", "ERRORS", "INTEGERS", "changes", "is_readable", "is_traced"]
 
@@ -71,18 +71,14 @@ def warn_of_compiler() -> bool:
         trainer = frame if frame.f_globals.get("__name__") == _TRAINER else trainer
         frame = frame.f_back
     if trainer is not None:
-        name, frame = trainer.f_locals["self"].name, trainer.f_back
-        while frame.f_globals.get("__name__", "").startswith("keras."):
-            frame = frame.f_back
+        name = trainer.f_locals["self"].name
         _warned.add(name)
-        warnings.warn_explicit(
+        warn_user(
             f"torch's compiler traces the model {name!r}, which can take minutes, "
-            "because the model has the option `jit_compile=True`. Files that JAX saved "
-            "have this option. To run without the compiler, load the model again and "
+            "because the model has the option `jit_compile=True`: JAX saved its file, "
+            "or you chose it. To run without the compiler, load the model again and "
             "set `model.jit_compile = False` before `fit`, `evaluate` or `predict`.",
-            UserWarning,
-            frame.f_code.co_filename,
-            frame.f_lineno,
+            frame=trainer,
         )
     return True
 

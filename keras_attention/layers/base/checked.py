@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -25,6 +24,7 @@ from keras_attention import kernels
 from keras_attention.layers.base.arguments import check_shape
 from keras_attention.numerics import axes as folding
 from keras_attention.numerics import masks
+from keras_attention.user_warnings import warn_user
 
 Tensor = Any
 Shape = Sequence[Any]
@@ -166,11 +166,10 @@ def warn_of_lost_masks(layer: Any, arguments: Arguments) -> None:
         mask = "mask" if name == "inputs" else f"{name}_mask"
         loser = kernels.mask_loser(arguments.get(name)) if mask in names else None
         if loser is not None:
-            warnings.warn(
+            warn_user(
                 f"`{name}` of layer {layer.name!r} has no mask; padding counts: layer "
                 f"{loser.name!r} ({type(loser).__name__}) drops the mask of its input. "
-                f"Wrap it, keras_attention.layers.KeepMask(layer), or pass `{mask}`.",
-                stacklevel=2,
+                f"Wrap it, keras_attention.layers.KeepMask(layer), or pass `{mask}`."
             )
 
 

@@ -319,7 +319,6 @@ class CompiledFunctions:
         self.owner = owner
         self.most = most
         self._functions: dict[Hashable, tuple[Any, Any]] = {}
-        self._has_run = False
 
     def __call__(
         self,
@@ -356,23 +355,18 @@ class CompiledFunctions:
         def now() -> kernels.State:
             return kernels.State([*self.owner._flatten_layers(), *objects], variables)
 
-        def noted(*args: Any) -> Structure:  # on JAX and TensorFlow, traces
-            self._has_run = True
-            return function(*args)
-
         state, run = self._functions.get(name, (None, None))
         if state is None or not state.is_current():
             state = now()
             compiles = state.is_current() and not eager  # not with a hook of torch
             compile_ = kernels.compiled if compiles else kernels.uncompiled
-            run = compile_(noted, state.variables, xla)
+            run = compile_(function, state.variables, xla)
             self._functions.pop(name, None)
             self._functions[name] = state, run
             if len(self._functions) > self.most:
                 del self._functions[next(iter(self._functions))]
-        self._has_run = False
         output = run(*args)
-        if self._has_run and not state.is_current():  # the call set attributes itself
+        if not state.is_current():  # the call set attributes itself
             self._functions[name] = after, _ = now(), run
             if [*map(id, after.variables)] != [*map(id, state.variables)]:
                 del self._functions[name]

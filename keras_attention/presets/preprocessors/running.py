@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_attention.layers.base.recording import is_recording, record_attention
 from keras_attention.models.base.generation import padded
-from keras_attention.text.user_warnings import UntrainedInputWarning, warn_user
+from keras_attention.user_warnings import UntrainedInputWarning, warn_user
 
 SEQUENCES = {"tokens", "source", "target"}  # the inputs that 0 may pad at the end
 

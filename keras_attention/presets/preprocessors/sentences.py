@@ -13,7 +13,6 @@ import keras
 import numpy as np
 
 from keras_attention import samplers
-from keras_attention.text.user_warnings import UntrainedInputWarning, warn_user
 from keras_attention.text.vocabulary import (
     PADDING,
     START,
@@ -21,6 +20,7 @@ from keras_attention.text.vocabulary import (
     Vocabulary,
     tokenize,
 )
+from keras_attention.user_warnings import UntrainedInputWarning, warn_user
 
 NOT_WRITTEN = (PADDING, UNKNOWN, START)  # special tokens that no text contains
 _ENDS = frozenset(".!?…")

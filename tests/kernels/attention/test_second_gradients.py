@@ -94,3 +94,40 @@ def test_a_gradient_that_is_not_recorded_has_no_second_one(monkeypatch):
     monkeypatch.setattr(torch._C, "_current_autograd_node", None)
     (slope,) = torch.autograd.grad(output.sum(), x)
     assert not slope.requires_grad
+
+
+def test_other_threads_keep_their_kernels():
+    """A choice of kernels counts for the whole process, not for one thread."""
+    import torch
+
+    x = torch.randn(B, T, H, E, dtype=torch.float64)
+    seen = set()
+
+    def attention(x):
+        seen.add(torch.backends.cuda.flash_sdp_enabled())
+        return dot_product_attention(x, x, x)
+
+    class Watch(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            seen.add(torch.backends.cuda.flash_sdp_enabled())
+            return function(*args, **(kwargs or {}))
+
+    with Watch():
+        torch.autograd.functional.hvp(lambda x: attention(x).sum(), x, x)
+        torch.func.jvp(attention, (x,), (x,))
+    assert seen == {True}
+
+
+def test_blocks_are_recomputed_in_the_dtype_of_autocast(monkeypatch):
+    """Gradients are usually computed after the context of autocast has ended."""
+    import torch
+
+    for name in ("LEAST", "BLOCK"):
+        monkeypatch.setattr(tiles, name, 1)
+    query = torch.randn(B, T, H, E, requires_grad=True)
+    x = torch.randn(B, S, H, E)
+    with torch.autocast("cpu", torch.bfloat16):
+        output = dot_product_attention(query, x, x, sliding_window=2)
+    assert output.dtype == torch.bfloat16
+    (slope,) = torch.autograd.grad(output.sum(), query)
+    assert torch.equal(slope, slope.bfloat16().float())

@@ -182,8 +182,10 @@ def test_a_lost_mask_is_named(name):
     _, x = embedded()
     lost = keras.layers.Dense(UNITS)(keras.layers.Dropout(0.1)(Scaled()(x)))
     name = "value" if name == "key" else name
-    with pytest.warns(UserWarning, match=rf"`{name}` of layer .* \(Scaled\) drops"):
+    message = rf"`{name}` of layer .* \(Scaled\) drops"
+    with pytest.warns(UserWarning, match=message) as warned:
         READERS[name](lost)
+    assert [w.filename for w in warned if "drops" in str(w.message)] == [__file__]
 
 
 @pytest.mark.filterwarnings(DROPS)

@@ -138,6 +138,27 @@ class Shifted(Counting):
         return ops.one_hot(word, V) @ self.scale, None, cache
 
 
+def test_calls_between_need_no_other_program():
+    """Keras notes in each layer that it was called, which changes no result."""
+
+    class Embedded(Counting):
+        def __init__(self):
+            super().__init__()
+            self.table = keras.layers.Embedding(V, V, "identity")
+            self.table.build()
+
+        def next(self, prompt, cache, index, static=None):
+            cells = (cache["first"] + index) % V
+            return ops.take(self.table.embeddings, cells, axis=0), None, cache
+
+    model, words = Embedded(), np.array([[1, 2], [3, 0]])
+    expected = run(model, words)
+    ((_, program),) = model._programs._functions.values()
+    model.table(np.array([1]))
+    np.testing.assert_array_equal(run(model, words), expected)
+    assert [p for _, p in model._programs._functions.values()] == [program]
+
+
 def rename(model):
     model.part.settings["signs"] = model.part.settings.pop("sign")
 
