@@ -8,8 +8,8 @@ from typing import Any
 
 from keras_attention.explore.messages import message
 from keras_attention.presets.preprocessors import sentences
-from keras_attention.user_warnings import UntrainedInputWarning
 from keras_attention.text.vocabulary import Vocabulary
+from keras_attention.user_warnings import UntrainedInputWarning
 from keras_attention.visualization import View
 
 MOST_SENTENCES, MOST_CHARACTERS = 50, 20_000
