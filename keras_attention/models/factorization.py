@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import keras
@@ -575,10 +574,12 @@ class SkipGram(ConfiguredModel):
             ValueError: if the word has no vector, the model was made without `words`,
                 or the count is below 1.
         """
-        if not isinstance(word, str):
-            return for_each("word", word, partial(self.nearest, count=count))
-        indices = self._find(word)
-        return self._around(self.vectors()[indices[0]], count, indices)
+
+        def near(word: str) -> list[tuple[str, float]]:
+            indices = self._find(word)
+            return self._around(self.vectors()[indices[0]], count, indices)
+
+        return for_each("word", word, near)
 
     def analogy(
         self, a: str, b: str, c: str, count: int = 1

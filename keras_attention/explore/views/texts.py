@@ -54,10 +54,8 @@ def words_of(
     check_written(name, text)
     words = list(split(text or ""))
     if not words:
-        raise InputError(
-            f"Please write {name} with at least one word. You typed "
-            f"“{(text or '')[:40]}”."
-        )
+        typed = f"You typed “{(text or '')[:40]}”."
+        raise InputError(f"Please write {name} with at least one word. {typed}")
     if len(words) > most:
         raise InputError(
             f"Please shorten {name}: this view takes at most {most:,} {unit}, "

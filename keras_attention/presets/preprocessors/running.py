@@ -88,6 +88,6 @@ def packed(
     """Returns an answer, with its score and what `attend` returns if wanted."""
     if score < least:
         flag(f"The network is unsure of {answer!r}: its score is below {least:.2g}.")
-    parts = [answer, *[score] * return_scores]
-    parts += [attend()] if return_attention else []
+    maps = [attend()] if return_attention else []
+    parts = [answer, *[score] * return_scores, *maps]
     return tuple(parts) if len(parts) > 1 else answer
