@@ -189,8 +189,9 @@ def method_of(model: Any, name: str, **options: bool) -> Callable:
         received = "None" if preprocessor is None else type(preprocessor).__name__
         raise ValueError(
             f"`{name}` needs `model.preprocessor`, an object with the method `{name}`. "
-            f"`{kind}.from_preset` loads a model with one; keras_attention.presets has "
-            f"the classes to make your own. Received: preprocessor={received}"
+            f"`{kind}.from_preset` loads a model with one, which `model.save` does not "
+            "store; keras_attention.presets has the classes to make your own. "
+            f"Received: preprocessor={received}"
         )
     return partial(method, **{name: True for name in options if options[name]})
 

@@ -129,7 +129,7 @@ RECIPE = Recipe(
     "no knowledge.",
     baseline="counts of pairs of neighbouring words, with the words before and after "
     "the blank",
-    use='model.fill("The cat ___ on the mat.")',
+    use='model.fill("The cat ___ under the table.")',
     train=train,
     measure=measure,
 )
