@@ -157,7 +157,7 @@ def test_it_learns_to_turn_a_sequence_round():
             {"start_token_id": TARGETS},
             "`start_token_id` must be of the.*vocabulary of 13",
         ),
-        ({"stop_token_ids": [3, -1]}, r"`stop_token_ids` must be of the.*\(3, -1\)"),
+        ({"stop_token_ids": [3, -1]}, r"`stop_token_ids` must be of the.*\[3, -1\]"),
         ({"sampler": "gready"}, "`sampler` must be one of.*'gready'"),
         ({"sampler": samplers.BeamSampler(14)}, "beam"),
         ({"inputs": np.zeros((2, 0), "int32")}, r"`source` must be integers.*\(2, 0\)"),
