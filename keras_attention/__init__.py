@@ -26,11 +26,11 @@ from keras_attention.layers import record_attention, with_attention  # noqa: E40
 from keras_attention.models.base import recorded  # noqa: E402
 
 if TYPE_CHECKING:
-    from keras_attention import datasets, presets, text, visualization
+    from keras_attention import datasets, presets, text, visualization  # noqa: F401
 else:
 
     def __getattr__(name: str) -> Any:
-        if name not in __all__:
+        if name not in _LAZY:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return import_module(f"{__name__}.{name}")
 
@@ -38,19 +38,19 @@ else:
 __all__ = [
     "__version__",
     "callbacks",
-    "datasets",
     "distribution",
     "layers",
     "losses",
     "models",
     "ops",
-    "presets",
     "record_attention",
     "recorded",
     "samplers",
     "schedules",
-    "text",
-    "visualization",
     "with_attention",
 ]
-__dir__ = __all__.copy  # what `dir` and completion list
+_LAZY = ["datasets", "presets", "text", "visualization"]  # `import *` leaves these out
+
+
+def __dir__() -> list[str]:  # what `dir` and completion list
+    return sorted([*__all__, *_LAZY])

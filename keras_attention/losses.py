@@ -38,6 +38,11 @@ CATEGORICAL = (
 )
 
 
+def _option(loss: Any, name: str) -> Any:
+    """Returns an option of a loss; the config of a user's subclass may lack it."""
+    return loss.get_config().get(name, getattr(loss, name, None))
+
+
 class _Loss(keras.losses.Loss):
     """A loss whose config has the arguments of its constructor."""
 
@@ -190,7 +195,7 @@ class ReinforceLoss(_Loss):
             loss = keras.saving.deserialize_keras_object(loss)
         if loss is None:
             loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        if not (isinstance(loss, CATEGORICAL) and loss.get_config()["from_logits"]):
+        if not (isinstance(loss, CATEGORICAL) and _option(loss, "from_logits")):
             raise ValueError(
                 "`loss` must be one of Keras' categorical cross-entropies, with "
                 f"from_logits=True. Received: loss={loss!r}"
@@ -225,7 +230,7 @@ class ReinforceLoss(_Loss):
         cost = self.loss.call(y_true, y_pred)  # (B,) or (B, T)
         chosen = ops.logsumexp(y_pred, axis=-1)  # 0, with the gradient of z
         counts = ops.ones_like(cost)
-        ignored = self.loss.get_config().get("ignore_class")
+        ignored = _option(self.loss, "ignore_class")
         if ignored is not None:
             is_label = ops.not_equal(y_true, ignored)
             counts = ops.cast(ops.reshape(is_label, ops.shape(cost)), cost.dtype)

@@ -10,6 +10,7 @@ from keras import ops
 from keras_attention.layers import BahdanauAttention
 from keras_attention.losses import (
     CoverageLoss,
+    ReinforceLoss,
     SmoothedCrossentropy,
     SupportingFactLoss,
 )
@@ -202,3 +203,13 @@ def test_smoothed_crossentropy_config_and_errors():
         SmoothedCrossentropy(1.0)
     with pytest.raises(ValueError, match=r"`y_true` must have the shape of `y_pred`"):
         loss(np.zeros((2, 3)), np.zeros((2, 5)))
+
+
+def test_the_config_of_a_subclass_may_lack_options():
+    class Own(keras.losses.SparseCategoricalCrossentropy):
+        def get_config(self):
+            return {"name": self.name}
+
+    assert ReinforceLoss(Own(from_logits=True)).loss.from_logits
+    with pytest.raises(ValueError, match="from_logits=True"):
+        ReinforceLoss(Own())

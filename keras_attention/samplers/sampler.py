@@ -427,8 +427,8 @@ class TopPSampler(StochasticSampler):
         temperature: float = 1.0,
         seed: int | None = None,
     ) -> None:
-        self.p = number("p", p)
-        if not 0 < self.p <= 1:
+        self.p = number("p", p, above=0)
+        if self.p > 1:
             raise ValueError(f"`p` must be above 0 and at most 1. Received: p={p!r}")
         self.k = None if k is None else positive("k", k)
         super().__init__(temperature, seed)

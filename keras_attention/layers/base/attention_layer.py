@@ -101,7 +101,8 @@ class AttentionProtocol(abc.ABC):
             prepared: the result of `prepare`. Its own mask is not applied here.
             mask: booleans that broadcast to (B, T, S), or None.
             state: the state before the first query. In `step`, a tuple: the positions
-                of the query and the keys, or `()` if the layer does not need them.
+                (T,) of the queries and (S,) of the keys, or `()`. Layers need not use
+                them.
             random: the result of `sample`, or None.
             return_weights: whether to return the weights.
 

@@ -20,7 +20,9 @@ class KeepMask(Configured, keras.layers.Layer):
 
     Args:
         layer: a layer that keeps time: step t of its output (B, T, ...) belongs to step
-            t of its input. Its `supports_masking` becomes True.
+            t of its input. Its `supports_masking` becomes True. Between the layers of
+            a `Sequential` or model, the mask stays lost: wrap each layer that drops it.
+        dtype: of this wrapper; only that of `layer`, the default, is legal.
 
     Call arguments:
         inputs, initial_state, training: those of the layer.
@@ -53,7 +55,16 @@ class KeepMask(Configured, keras.layers.Layer):
                 raise ValueError(
                     f"`layer` must keep time: set {option}={kept}. Received: {layer!r}"
                 )
-        super().__init__(**{"dtype": layer.dtype_policy, **kwargs})
+        policy = keras.dtype_policies.get(
+            kwargs.pop("dtype", None) or layer.dtype_policy
+        )
+        computes, stores = layer.compute_dtype, layer.variable_dtype
+        if (policy.compute_dtype, policy.variable_dtype) != (computes, stores):
+            raise ValueError(
+                f"`dtype` must be that of `layer`, {layer.dtype_policy.name!r}, or None"
+                f". Received: dtype={policy.name!r}"
+            )
+        super().__init__(dtype=layer.dtype_policy, **kwargs)
         self.supports_masking = True
         self.layer = pass_masks(layer)
         self._accepted = {*signature(layer.call).parameters}

@@ -195,8 +195,7 @@ class GeneratesTargets(Generates):
         the generated tokens. The program is compiled once per batch size and bucket of
         lengths; see `keras_attention.ops.sequence.decoding.bucket`. Other lengths in
         the same bucket need no compilation. KerasHub's samplers cannot stop at a given
-        length, so they are compiled for each `max_length`. Later changes of weights and
-        of attributes of layers count; see `ops.decoding.CompiledFunctions`.
+        length, so they are compiled for each `max_length`.
 
         Args:
             inputs: a dict with the input that is not the target, "source" (B, S),
@@ -208,8 +207,8 @@ class GeneratesTargets(Generates):
                 search cannot use a coverage penalty, because each layer has separate
                 heads.
             start_token_id: the token before the first generated token.
-            stop_token_ids: the token or tokens that end a target; None for no stop
-                token.
+            stop_token_ids: the token or tokens that end a target, integers (not 4.0);
+                None for no stop token.
             seed: the seed of a random sampler.
 
         Returns:
@@ -362,8 +361,7 @@ class ContinuesPrompts(Generates):
         fixed size or from the stored states. The program is compiled once per batch
         size and bucket of lengths; see `keras_attention.ops.sequence.decoding.bucket`.
         KerasHub's samplers cannot stop at a given length, so they are compiled for each
-        `max_length`. Later changes of weights and of attributes of layers count; see
-        `ops.decoding.CompiledFunctions`.
+        `max_length`.
 
         Args:
             inputs: {"tokens": (B, ·)}, or only the array: integers, padding after
@@ -375,8 +373,8 @@ class ContinuesPrompts(Generates):
                 therefore too large for a model with a `max_length` of 64 or less.
             sampler: "greedy", "beam", "random", "top_k", "top_p", or a sampler of
                 `keras_attention.samplers` or of KerasHub.
-            stop_token_ids: the token or tokens that end a sequence; None for no stop
-                token.
+            stop_token_ids: the token or tokens that end a sequence, integers (not 4.0);
+                None for no stop token.
             seed: the seed of a random sampler.
             num_sequences: N, the number of sequences per prompt. They only differ if
                 the sampler is random.

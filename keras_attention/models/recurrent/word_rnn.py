@@ -125,14 +125,9 @@ class WordRNN(Completes, ContinuesPrompts, ConfiguredModel):
             parts.dense = keras.layers.Dense(
                 vocabulary_size, dtype=dtype, name="logits"
             )
+        options = {"return_sequences": True, "return_state": True, "dtype": dtype}
         parts.loops = [
-            LOOPS[cell](
-                units,
-                return_sequences=True,
-                return_state=True,
-                dtype=dtype,
-                name=f"{cell}_{n}",
-            )
+            pass_masks(LOOPS[cell](units, name=f"{cell}_{n}", **options))
             for n in range(num_layers)
         ]
         parts.dropouts = [
@@ -188,7 +183,7 @@ class _Parts(SimpleNamespace):
         x = self.dropouts[0](self.embedding(tokens))  # (B, T, D)
         last = []
         for loop, dropout in zip(self.loops, self.dropouts[1:]):
-            x, *state = pass_masks(loop)(x, mask=mask)
+            x, *state = loop(x, mask=mask)
             last.append(state)
             x = dropout(x)
         # As in the other models, logits have no mask: the labels mask more steps.

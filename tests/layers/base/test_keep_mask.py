@@ -212,3 +212,12 @@ def test_every_recurrent_layer_of_keras_passes_its_mask_or_is_named():
             weights = to_numpy(model(TOKENS))
         on_padding = weights[np.broadcast_to(PADDING[:, None], weights.shape)].max()
         assert (on_padding == 0) != any("KeepMask" in str(w.message) for w in caught)
+
+
+def test_its_dtype_is_that_of_the_layer():
+    """Another dtype would cast the input of a layer that computes in its dtype."""
+    wrapper = KeepMask(loop(dtype="mixed_float16"), dtype=None)
+    assert wrapper.compute_dtype == "float16"
+    assert KeepMask.from_config(wrapper.get_config()).compute_dtype == "float16"
+    with pytest.raises(ValueError, match=r"`dtype` must be that of `layer`.*float64"):
+        KeepMask(loop(), dtype="float64")
