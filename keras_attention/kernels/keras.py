@@ -40,9 +40,8 @@ def mask_loser(x: Any) -> Any:
     while (history := getattr(x, "_keras_history", None)) and carried_mask(x) is None:
         layer, shape = history.operation, x.shape[:2]  # there are no public names
         x = next(iter(layer._inbound_nodes[history.node_index].input_tensors), None)
-        if not isinstance(layer, keras.layers.Layer) or x is None:
-            return None
-        if x.shape[:2] != shape:
+        is_layer = isinstance(layer, keras.layers.Layer)
+        if not is_layer or x is None or x.shape[:2] != shape:
             return None
         if carried_mask(x) is not None and not layer.supports_masking:
             return layer

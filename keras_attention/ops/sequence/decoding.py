@@ -289,11 +289,10 @@ class CompiledFunctions:
 
     Each call reads the current weights, so training between calls takes effect. A
     function is recompiled if the owner's variables are replaced (on torch, also their
-    `.data`), if its `run_eagerly` or `jit_compile` changes, or if an attribute of its
-    layers is set, or an item of a list, dict or set among them. A change by the call
-    itself, and a later change of other Python values (globals, closures, items of
-    arrays, attributes of other objects), have no effect. `clear` empties the cache. The
-    cache of a loaded model is empty.
+    `.data`), its `run_eagerly` or `jit_compile` changes, or an attribute of its layers
+    or an item of one is set (see `kernels.State`). A change by the call itself, and of
+    other Python values (globals, closures, items of arrays), has no effect. `clear`
+    empties the cache. The cache of a loaded model is empty.
 
     Args:
         owner: the layer or model whose variables the functions use.
