@@ -29,7 +29,7 @@ from keras_attention.explore import examples, page  # noqa: E402
 from keras_attention.explore.worker import Worker  # noqa: E402
 
 # Gradio and its web framework use what later versions deprecate.
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]  # it renders
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -190,7 +190,8 @@ def sentence(page):
     page.element.get_by_label("layer 2, head 1").click()
     assert page.element.get_by_label("Layer", exact=True).input_value() == "layer 2"
     page.element.get_by_text("The numbers, as a table").click()
-    assert page.element.locator("table tbody tr").count() == words.count()
+    rows = page.element.locator("table tbody tr")
+    api.expect(rows).to_have_count(words.count())
     page.panel.get_by_label("Sentence", exact=True).fill("the dog is in the house")
     page.press("Read")
     before = page.data()
