@@ -22,7 +22,7 @@ class KeepMask(Configured, keras.layers.Layer):
         layer: a layer that keeps time: step t of its output (B, T, ...) belongs to step
             t of its input. Its `supports_masking` becomes True. Between the layers of
             a `Sequential` or model, the mask stays lost: wrap each layer that drops it.
-        dtype: of this wrapper; only that of `layer`, the default, is legal.
+            The dtype of the wrapper is that of the layer.
 
     Call arguments:
         inputs, initial_state, training: those of the layer.
