@@ -210,6 +210,11 @@ def test_the_config_of_a_subclass_may_lack_options():
         def get_config(self):
             return {"name": self.name}
 
-    assert ReinforceLoss(Own(from_logits=True)).loss
+    labels, logits = np.array([[1, 0, 2]]), np.arange(9.0).reshape(1, 3, 3) % 5
+    values = [
+        float(ReinforceLoss(kind(from_logits=True, ignore_class=0))(labels, logits))
+        for kind in (Own, keras.losses.SparseCategoricalCrossentropy)
+    ]
+    assert values[0] == values[1]
     with pytest.raises(ValueError, match="from_logits=True"):
         ReinforceLoss(Own())
