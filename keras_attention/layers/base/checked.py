@@ -158,8 +158,8 @@ def all_given(layer: Any, args: tuple, kwargs: Arguments) -> Arguments:
 
 def warn_of_lost_masks(layer: Any, arguments: Arguments) -> None:
     """Warns of symbolic sequences without a mask that a layer before has dropped."""
-    given = {name for name, x in arguments.items() if x is not None}
-    if given & {"mask", "value_mask", "key_mask", "memory_mask", "attention_mask"}:
+    passed = {name for name, x in arguments.items() if x is not None}
+    if passed & {"mask", "value_mask", "key_mask", "memory_mask", "attention_mask"}:
         return
     names = inspect.signature(layer.call).parameters
     for name in ("inputs", "value", "key", "memory"):
