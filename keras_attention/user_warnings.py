@@ -61,6 +61,8 @@ def renamed_arguments(since: str, **names: str) -> Callable[[_Call], _Call]:
                 kwargs[new] = kwargs.pop(old)
             return call(*args, **kwargs)
 
+        # Keras does not follow `__wrapped__`.
+        renamed.__signature__ = inspect.signature(call)  # type: ignore[attr-defined]
         return renamed  # type: ignore[return-value]
 
     return decorate

@@ -44,10 +44,12 @@ CALLS = {  # the method of each class that has strings, and its arguments
 
 
 def answer(model, method, *arguments):
-    """What a method returns, as JSON holds it."""
+    """What a method returns, with a score, as JSON holds it."""
     if method == "caption":
         arguments = [np.array(arguments[0])]
-    return json.loads(json.dumps(getattr(model, method)(*arguments)))
+    always = method in ("fill", "classify", "nearest")
+    options = {} if always else {"return_scores": True}
+    return json.loads(json.dumps(getattr(model, method)(*arguments, **options)))
 
 
 def seed(model):
