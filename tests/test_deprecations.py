@@ -18,13 +18,11 @@ class Pool(keras.layers.Layer):
 
 
 def test_an_old_argument_works_and_warns_at_the_line_of_the_user():
-    line = inspect.currentframe().f_lineno + 2
-    with pytest.warns(
-        DeprecationWarning, match=r"`width` is called `units`.*0\.2\.0"
-    ) as w:
-        layer = Pool(width=5)
+    told = r"`width` is called `units` since version 0\.2\.0"
+    with pytest.warns(DeprecationWarning, match=told) as warned:
+        layer, line = Pool(width=5), inspect.currentframe().f_lineno
     assert layer.units == 5
-    assert (w[0].filename, w[0].lineno) == (__file__, line)
+    assert (warned[0].filename, warned[0].lineno) == (__file__, line)
 
 
 def test_the_new_argument_does_not_warn_and_the_signature_is_new():
