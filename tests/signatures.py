@@ -72,9 +72,8 @@ def arguments(call):
 
 def config_keys(cls):
     """The keys of a class's config that Keras' own base classes do not have."""
-    rows = [row for row in catalogue.ROWS if row.cls is cls]
-    keys = {key for row in rows for key in row.make().get_config()}
-    return sorted(keys - BASE_CONFIG)
+    row = next((row for row in catalogue.ROWS if row.cls is cls), None)
+    return sorted({*row.make().get_config()} - BASE_CONFIG) if row else []
 
 
 def things(name, thing, seen):
