@@ -15,10 +15,15 @@ to write the file.
 
 import argparse
 
-import litserve
 import numpy as np
-import onnxruntime
-from fastapi import HTTPException
+
+try:
+    import litserve
+    import onnxruntime
+    from fastapi import HTTPException
+except ModuleNotFoundError as error:
+    command = "python -m pip install litserve onnxruntime"
+    raise SystemExit(f"Missing: {error.name}. Run: {command}") from error
 
 
 class OnnxAPI(litserve.LitAPI):

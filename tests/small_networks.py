@@ -1,4 +1,4 @@
-"""Untrained networks with the preprocessors of the presets, for the live page."""
+"""Untrained networks with the preprocessors of the presets."""
 
 import keras
 import numpy as np
@@ -6,7 +6,7 @@ import numpy as np
 from keras_attention import layers, models
 from keras_attention.datasets import babi
 from keras_attention.presets import preprocessors
-from keras_attention.text import Vocabulary
+from keras_attention.text import ENTITY, Vocabulary
 
 TEXTS = [
     "The children are playing in the garden .",
@@ -14,6 +14,7 @@ TEXTS = [
     "I have a big dog in my house .",
     "mother father sister brother water coffee monday tuesday",
 ]
+WORDS = ["the", "garden", "book", "dog", "house", "she", "is", "big"]
 SIZES = {"num_layers": 2, "dim": 16, "num_heads": 2, "intermediate_dim": 16}
 
 
@@ -82,6 +83,40 @@ def routes():
     return model
 
 
+def facts():
+    vocabulary = babi.Vocabulary([ENTITY, "taught", "when", "who"])
+    model = models.KeyValueMemNN(len(vocabulary), 5, hops=2, memory_size=4)
+    model.preprocessor = preprocessors.FactPreprocessor(
+        vocabulary, ["year", "taught_by"], 4, 2, 4
+    )
+    return model
+
+
+def classifier():
+    vocabulary = Vocabulary(WORDS)
+    model = models.TransformerClassifier(
+        len(vocabulary), 2, num_layers=1, dim=8, num_heads=2, intermediate_dim=8
+    )
+    model.preprocessor = preprocessors.ClassificationPreprocessor(
+        vocabulary, ["a", "b"], 40
+    )
+    return model
+
+
+def captioner():
+    vocabulary = Vocabulary(["a", "1", "left"])
+    model = models.ImageCaptioner((8, 8, 1), len(vocabulary), 4, 4)
+    model.preprocessor = preprocessors.CaptionPreprocessor(vocabulary, (8, 8, 1), 5)
+    return model
+
+
+def strong():
+    made = story()
+    model = models.MemNN(len(made.preprocessor.vocabulary), embedding_dim=4)
+    model.preprocessor = made.preprocessor
+    return model
+
+
 MADE = {
     "memn2n_babi_joint": story,
     "causal_lm_tatoeba": causal,
@@ -91,6 +126,9 @@ MADE = {
     "skip_gram_tatoeba": words,
     "dnc_paths": routes,
 }
+
+
+ALL = [*MADE.values(), facts, classifier, captioner, strong]
 
 
 def small_networks():

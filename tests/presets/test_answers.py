@@ -8,46 +8,19 @@ import keras
 import numpy as np
 import pytest
 from calling import refused
-from small_networks import small_networks
+from small_networks import WORDS, captioner, classifier, facts, small_networks
 
 import keras_attention
 from keras_attention import models, presets
 from keras_attention.datasets import babi
 from keras_attention.presets import UntrainedInputWarning
 from keras_attention.presets.preprocessors import running
-from keras_attention.text import ENTITY, Vocabulary
 
 STORY = ["John got the apple there.", "John went to the hallway.", "Mary moved there."]
 EDGES = ["A | 1 | B", "B | 1 | C", "C | 2 | A"]
 FACTS = ["Ida | taught_by | Bo", "Bo | year | 1932", "Ida | year | 1950"]
-WORDS = ["the", "garden", "book", "dog", "house", "she", "is", "big"]
 IGNORED = "ignore::keras_attention.user_warnings.UntrainedInputWarning"
 pytestmark = pytest.mark.filterwarnings(IGNORED)
-
-
-def facts():
-    vocabulary = babi.Vocabulary([ENTITY, "taught", "when", "who"])
-    model = models.KeyValueMemNN(len(vocabulary), 5, hops=2, memory_size=4)
-    model.preprocessor = presets.FactPreprocessor(
-        vocabulary, ["year", "taught_by"], 4, 2, 4
-    )
-    return model
-
-
-def classifier():
-    vocabulary = Vocabulary(WORDS)
-    model = models.TransformerClassifier(
-        len(vocabulary), 2, num_layers=1, dim=8, num_heads=2, intermediate_dim=8
-    )
-    model.preprocessor = presets.ClassificationPreprocessor(vocabulary, ["a", "b"], 40)
-    return model
-
-
-def captioner():
-    vocabulary = Vocabulary(["a", "1", "left"])
-    model = models.ImageCaptioner((8, 8, 1), len(vocabulary), 4, 4)
-    model.preprocessor = presets.CaptionPreprocessor(vocabulary, (8, 8, 1), 5)
-    return model
 
 
 @pytest.fixture(scope="module")

@@ -177,6 +177,23 @@ def test_entries_of_a_stranger_are_refused(tmp_path, file, entry, value):
     refused(lambda: presets.load(tmp_path), file)
 
 
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("activation", {"class_name": "__lambda__", "config": {"value": ["", [], []]}}),
+        ("normalizer", {"module": "os", "class_name": "function", "config": "abort"}),
+        ("normalizer", {"module": "os", "class_name": "abort", "config": {}}),
+    ],
+)
+def test_code_that_a_config_names_does_not_run(tmp_path, argument, value):
+    """.github/SECURITY.md promises it."""
+    made().save_to_preset(tmp_path)
+    entries = json.loads((tmp_path / "config.json").read_text("utf-8"))
+    entries["config"][argument] = {**value, "registered_name": value["class_name"]}
+    (tmp_path / "config.json").write_text(json.dumps(entries))
+    refused(lambda: presets.load(tmp_path), "config.json")
+
+
 def test_a_changed_weight_is_found(tmp_path):
     made().save_to_preset(tmp_path)
     content = bytearray((tmp_path / "model.weights.h5").read_bytes())
