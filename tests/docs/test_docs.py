@@ -26,8 +26,8 @@ OUTPUTS = module_of_docs("outputs")
 FENCE = OUTPUTS.FENCE
 WITH_CODE = [page for page in PAGES if any(OUTPUTS.blocks(page.read_text("utf-8")))]
 SLOW = {  # more than a second, although each `fit` is cut
-    *("alignments", "classify", "composing", "dnc", "from-bags-to-hops", "hopfield"),
-    *("knowledge-base", "language-model", "memory-networks", "recurrence"),
+    *("alignments", "classify", "composing", "decoders", "dnc", "from-bags-to-hops"),
+    *("hopfield", "knowledge-base", "language-model", "memory-networks", "recurrence"),
     *("supporting-facts", "transformer", "translate", "your-own-model"),
     "your-own-stories",
 }
