@@ -27,8 +27,8 @@ FENCE = OUTPUTS.FENCE
 WITH_CODE = [page for page in PAGES if any(OUTPUTS.blocks(page.read_text("utf-8")))]
 SLOW = {  # more than a second, although each `fit` is cut
     *("alignments", "classify", "composing", "decoders", "dnc", "from-bags-to-hops"),
-    *("hopfield", "knowledge-base", "language-model", "memory-networks", "recurrence"),
-    *("supporting-facts", "transformer", "translate", "your-own-model"),
+    *("halting", "hopfield", "knowledge-base", "language-model", "memory-networks"),
+    *("recurrence", "supporting-facts", "transformer", "translate", "your-own-model"),
     "your-own-stories",
 }
 
@@ -364,7 +364,7 @@ def test_first_block_of_the_readme_is_one_command(heading):
 DRAWS = {
     "transformer.md": "## 4.",
     "hops-are-layers.md": "## What that buys",
-    "hopfield.md": "## Sparse",
+    "hopfield.md": "## The layers",
     "dnc.md": "## The network",
 }
 

@@ -190,14 +190,21 @@ def test_outputs_and_pictures_of_a_cell(notebooks, tmp_path):
     assert cells[3]["source"] == ["The end."]
 
 
+def in_jupyter(monkeypatch):
+    """Stands in for IPython, and returns the list of the pictures that are shown."""
+    displayed = []
+    display = SimpleNamespace(display=displayed.append, Image=str)
+    module = SimpleNamespace(display=display, version_info=(9, 0), get_ipython=str)
+    monkeypatch.setitem(sys.modules, "IPython", module)
+    return displayed
+
+
 def test_a_notebook_runs(notebooks, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
     notebooks.main([str(tmp_path)])
     assert len(list(tmp_path.glob("*.ipynb"))) == len(GUIDES)
-    displayed = []
-    display = SimpleNamespace(display=displayed.append, Image=str)
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(display=display))
+    displayed = in_jupyter(monkeypatch)
     notebook = json.loads((tmp_path / "hops-are-layers.ipynb").read_text("utf-8"))
     space = {"__name__": "__main__", "print": lambda *values: None}
     for code in sources(notebook, "code"):
@@ -206,8 +213,7 @@ def test_a_notebook_runs(notebooks, tmp_path, monkeypatch):
 
 
 def test_a_notebook_says_what_to_do_without_a_network(notebooks, monkeypatch):
-    display = SimpleNamespace(display=None)
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(display=display))
+    in_jupyter(monkeypatch)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     asked = []
     failed = SimpleNamespace(returncode=1)
