@@ -87,8 +87,12 @@ def dnc() -> Drawing:
         fill=ORANGE,
         size=13,
     )
-    d.box(230, 186, 130, 60, "read head 1", "k^{r}, β^{r}, π, f", fill=BLUE, size=13)
-    d.box(230, 262, 130, 60, "read head R", "k^{r}, β^{r}, π, f", fill=BLUE, size=13)
+    d.box(
+        230, 186, 130, 60, "read head 1", "k^{r}, β^{r}, π, g^{f}", fill=BLUE, size=13
+    )
+    d.box(
+        230, 262, 130, 60, "read head R", "k^{r}, β^{r}, π, g^{f}", fill=BLUE, size=13
+    )
     d.arrow((150, 180), (190, 180), (190, 108), (230, 108))
     d.arrow((190, 180), (190, 216), (230, 216))
     d.arrow((190, 216), (190, 292), (230, 292))
@@ -96,7 +100,7 @@ def dnc() -> Drawing:
     shades = [[0.5, 0.2, 0.6, 0.3], [0.7, 0.1, 0.3, 0.6], [0.2, 0.6, 0.4, 0.1]]
     shades += [[0, 0, 0, 0], [0.4, 0.5, 0.1, 0.7], [0, 0, 0, 0]]
     d.matrix(430, 80, shades, cell=(34, 36), color=(120, 120, 120))
-    d.text(498, 62, "memory M (slots × width)", size=13)
+    d.text(498, 62, "memory X (slots × width)", size=13)
     d.arrow((360, 108), (430, 98))
     d.text(396, 88, "w^{w}", size=13)
     d.arrow((430, 170), (360, 208))
@@ -224,7 +228,7 @@ def queries_keys_values() -> Drawing:
     d.text(640, 208, "=", size=16)
     d.text(612, 208, "· V", size=13)
     d.matrix(656, 190, [[0.55, 0.33, 0.45], [0.4, 0.4, 0.3]], color=green)
-    d.text(683, 176, "Z", bold=True)
+    d.text(683, 176, "O", bold=True)
     d.text(683, 244, ".88 v_{1} + .12 v_{2}", size=12)
     d.text(683, 260, "in the first row", size=11, color=SOFT)
     return d

@@ -4,9 +4,10 @@
 lead to the pages of this checkout, or with `--site URL` to a built site. The build
 writes such notebooks beside the pages of the site (docs/hooks.py).
 
-The blocks of code that the tests run become code cells without outputs. All else
-becomes Markdown, with the pictures as attachments. The first cell installs the package,
-unless it is installed, and selects the backend.
+The blocks of code that the tests run become code cells. Their outputs are those that
+the page shows: texts, which the tests compare, and the pictures that the code draws.
+All else becomes Markdown, with the other pictures as attachments. The first cell
+installs the package by its name, unless it is installed.
 """
 
 import argparse
@@ -18,12 +19,14 @@ import re
 from pathlib import Path
 
 import code_host
+import outputs
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 GUIDES = sorted((DOCS / "guides").glob("*.md"))
-# The blocks that run, as in tests/docs/test_docs.py.
-RUNS = re.compile(r"(?<!-->\n)^```python\n(.*?)^```$", re.M | re.S)
+DRAWN = json.loads((DOCS / "pictures.json").read_text("utf-8"))  # by code of the pages
+SAVED = re.compile(r"^ *\w+\.savefig\(\"(.+?\.png)\"\)$", re.M)
+PICTURE = re.compile(r"!\[(?P<text>[^\]]*)\]\((?P<file>[\w-]+\.png)\)\n*")
 BLOCK = re.compile(r"(^```.*?^```$)", re.M | re.S)
 SPAN = re.compile(r"(`[^`\n]+`)")
 ADMONITION = re.compile(
@@ -32,27 +35,39 @@ ADMONITION = re.compile(
     re.M,
 )
 SETUP = """\
-# The package is not on PyPI yet: PACKAGE is the folder of a checkout, or a wheel.
-PACKAGE = {package!r}
-# "jax", "torch" or "tensorflow". To change it later, restart the kernel.
-BACKEND = os.environ.get("KERAS_BACKEND", "jax")
+import importlib.util
+import subprocess
+import sys
 
-if importlib.util.find_spec("keras_attention") is None:
-    install = [sys.executable, "-m", "pip", "install", "-q"]
-    subprocess.run([*install, f"{{PACKAGE}}[{{BACKEND}},viz]"], check=True)
-os.environ["KERAS_BACKEND"] = BACKEND
+from IPython import display
+
+# The outputs below are those of the page, computed with torch.
+PACKAGE = "keras-attention-family[torch,viz]"  # or jax, tensorflow in place of torch
+
+
+def has_any(*names):
+    return any(importlib.util.find_spec(name) for name in names)
+
+
+backends = ("torch", "jax", "tensorflow")
+if not (has_any("keras_attention") and has_any(*backends) and has_any("matplotlib")):
+    pip = subprocess.run([sys.executable, "-m", "pip", "install", "-q", PACKAGE])
+    if pip.returncode:
+        raise RuntimeError(
+            f"pip could not install {PACKAGE}. Without a network, install wheels of "
+            "the package, of matplotlib and of a backend, then run this cell again."
+        )
+    importlib.invalidate_caches()
 """
-IMPORTS = "import importlib.util\nimport os\nimport subprocess\nimport sys\n\n"
 
 
-def notebook_of(page, address, package=".", code=True):
+def notebook_of(page, address, code=True):
     """A guide as a notebook, a dict after the format 4.5 of Jupyter.
 
     Args:
         page: the path of the guide.
         address: a function from the path of a file and a place in it, or "", to the
             address for a link. For a name of the API, the path is the name.
-        package: what the first cell installs.
         code: whether links may lead to files of code, which a site does not have.
     """
     text = code_host.without_definitions(page.read_text("utf-8"))
@@ -60,12 +75,23 @@ def notebook_of(page, address, package=".", code=True):
         text = code_host.LINK.sub(r"`\g<name>`", text)
     prose = code_host.FENCE.sub("", text)  # a comment in code is no heading
     places = {code_host.slug(h): h for h in re.findall(r"^#+ (.+)$", prose, re.M)}
-    cells = [code_cell(IMPORTS + SETUP.format(package=package))]
-    for number, part in enumerate(RUNS.split(text)):
-        if number % 2:
-            cells.append(code_cell(part))
-        elif part.strip():
-            cells.append(_markdown_cell(part.strip("\n"), page, places, address))
+    alternatives = {
+        p["file"]: " ".join(p["text"].split()) for p in PICTURE.finditer(text)
+    }
+    cells, end, shown = [code_cell(SETUP)], 0, set()
+    for block in outputs.blocks(text):
+        if block.runs:
+            before = text[end : text.rindex("```python", 0, block.end)]
+            cells += _markdown_cells(before, shown, page, places, address)
+            drawn = _drawn(block.code, page)
+            shown = set(drawn)
+            displayed = "".join(
+                f'display.display(display.Image("{name}"))\n' for name in drawn
+            )
+            results = [_stream(_text_of(block)), *_images(drawn, alternatives)]
+            cells.append(code_cell(block.code + displayed, filter(None, results)))
+            end = block.output.end() if block.output else block.end
+    cells += _markdown_cells(text[end:], shown, page, places, address)
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"
     return {
@@ -83,15 +109,60 @@ def notebook_of(page, address, package=".", code=True):
     }
 
 
-def code_cell(code):
-    """A cell of code that has not run."""
+def code_cell(code, results=()):
+    """A cell of code with its outputs."""
     return {
         "cell_type": "code",
         "execution_count": None,
         "metadata": {},
-        "outputs": [],
+        "outputs": list(results),
         "source": code.rstrip("\n").splitlines(keepends=True),
     }
+
+
+def _text_of(block):
+    """What a block prints, in the order of its calls of `print`.
+
+    The text below the block is that of all calls without a text behind them.
+    """
+    below = block.output["text"] if block.output else ""
+    texts = []
+    for _, claim in sorted(block.prints(), key=lambda call: call[0]):
+        texts.append(below if claim is None else f"{claim}\n")
+        below = below if claim is not None else ""
+    return "".join([*texts, below])
+
+
+def _stream(text):
+    lines = text.splitlines(keepends=True)
+    return text and {"output_type": "stream", "name": "stdout", "text": lines}
+
+
+def _drawn(code, page):
+    """The pictures that a block of code saves and the page shows, from name to file."""
+    files = {name: page.parent / name for name in SAVED.findall(code)}
+    return {
+        name: file
+        for name, file in files.items()
+        if f"{page.parent.name}/{name}" in DRAWN and file.exists()
+    }
+
+
+def _images(drawn, alternatives):
+    for name, file in drawn.items():
+        coded = base64.b64encode(file.read_bytes()).decode()
+        yield {
+            "output_type": "display_data",
+            "data": {"image/png": coded, "text/plain": alternatives.get(name, name)},
+            "metadata": {},
+        }
+
+
+def _markdown_cells(text, shown, page, places, address):
+    """A cell of Markdown, or none; pictures that the code before shows are left out."""
+    text = PICTURE.sub(lambda found: "" if found["file"] in shown else found[0], text)
+    if text.strip():
+        yield _markdown_cell(text.strip("\n"), page, places, address)
 
 
 def _markdown_cell(text, page, places, address):
@@ -209,10 +280,9 @@ def main(arguments=None):
     given = parser.parse_args(arguments)
     given.folder.mkdir(parents=True, exist_ok=True)
     folder = given.folder.resolve()
-    package = Path(os.path.relpath(ROOT, folder)).as_posix()
     for page in GUIDES:
         address = in_site(page, given.site) if given.site else in_checkout(folder)
-        notebook = notebook_of(page, address, package, code=not given.site)
+        notebook = notebook_of(page, address, code=not given.site)
         (folder / f"{page.stem}.ipynb").write_text(to_json(notebook), "utf-8")
         print(given.folder / f"{page.stem}.ipynb")
 

@@ -2,8 +2,9 @@
 
 A guide's code draws weights that it has computed. `python docs/pictures.py` runs the
 guides below, writes what they drew to docs/pictures.json, and draws the files from it.
-What is trained differs from backend to backend: it is that of JAX. Pictures of results
-are drawn from the files beside their pages. docs/hops.png is drawn by its example.
+What is trained differs from backend to backend: it is that of JAX, and for it.png that
+of torch, whose figures are on the page. Pictures of results are drawn from the files
+beside their pages. docs/hops.png is drawn by its example.
 
 `python docs/pictures.py --files` only draws the files that are not current, without
 Keras. A file records a hash of its data and of the code that draws it.
