@@ -261,6 +261,8 @@ def main(pages):
             results = run(text, page.name)
             os.chdir(here)
         new = written(text, results)
+        if page.read_text("utf-8") != text:
+            raise RuntimeError(f"{page} was edited while it ran.")
         page.write_text(new, "utf-8")
         print(f"{page}: {'written' if new != text else 'shows its outputs'}")
 
