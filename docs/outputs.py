@@ -231,14 +231,15 @@ def written(text, results):
             start = lines[line - 1].rindex(f"  # {shown}")
             lines[line - 1] = f"{lines[line - 1][:start]}  # {printed}\n"
             continue
-        calls = [line for line, claim in block.prints() if claim is None]
+        calls = {line for line, claim in block.prints() if claim is None}
         behind = {
             line: f"{lines[line - 1].rstrip()}  # {''.join(texts[line])}"
             for line in calls
             if len(texts.get(line, ())) == 1 and lines[line - 1].rstrip().endswith(")")
         }
+        once = "".join(f"{texts[line][0]}\n" for line in sorted(behind)) == printed
         fits = all(len(t) <= COLUMNS and "\n" not in t for t in behind.values())
-        if fits and len(behind) == len(calls) and not block.output:
+        if behind and once and fits and not block.output:
             for line, changed in behind.items():
                 lines[line - 1] = f"{changed}\n"
             continue
