@@ -159,6 +159,9 @@ def run(text, name, whole=True):
 @contextlib.contextmanager
 def _fit_replaced(trained, whole):
     """Notes in `trained` that `fit` was called, and ends it early if not `whole`."""
+    import keras_attention  # noqa: F401 - it chooses a backend that is installed
+
+    # isort: split
     import keras
 
     fit, signature = keras.Model.fit, inspect.signature(keras.Model.fit)
