@@ -168,7 +168,7 @@ def transformer() -> Drawing:
             (side - 32, 493), (x + 113, 493)
         )
         d.arrow((x + 95, 480), (x + 95, 428))
-        d.text(*((84, 238) if x < 100 else (614, 100)), name, bold=True)
+        d.text(*((84, 238) if x < 100 else (430, 100)), name, bold=True)
         around(x, 444, 394)
     d.arrow((155, 368), (155, 336))
     around(60, 352, 302)
@@ -181,10 +181,10 @@ def transformer() -> Drawing:
     d.text(250, 212, "keys and values (B, S, D)", size=12)
     d.text(372, 314, "K, V", size=12)
     d.text(540, 327, "Q", size=12)
-    d.arrow((525, 154), (525, 98))
-    d.box(450, 66, 150, 32, "Eᵀ, softmax", size=13)
-    d.arrow((525, 66), (525, 46))
-    d.text(525, 36, "the next word", size=13)
+    d.arrow((525, 154), (525, 86))
+    d.box(450, 54, 150, 32, "Eᵀ, softmax", size=13)
+    d.arrow((525, 54), (525, 34))
+    d.text(525, 24, "the next word", size=13)
     return d
 
 
