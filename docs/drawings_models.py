@@ -44,7 +44,7 @@ def memory_network() -> Drawing:
     d.arrow((365, 240), (365, 94), (298, 94))
     d.arrow((280, 76), (280, 40), (345, 40))
     d.text(312, 28, "u + o", size=12)
-    d.box(345, 24, 90, 32, "W", fill="white")
+    d.box(345, 24, 90, 32, "W_{y}", fill="white")
     d.text(390, 70, "the answer", size=12, color=SOFT)
     # The stack: the output memory of a hop is the input memory of the next.
     d.arrow((460, 10), (460, 420), dashed=True, head=False)
@@ -63,7 +63,7 @@ def memory_network() -> Drawing:
     d.text(625, 242, "u^{2} = u^{1} + o^{1}", size=12, anchor="start")
     d.arrow((615, 138), (615, 88))
     d.text(625, 114, "u^{3} = u^{2} + o^{2}", size=12, anchor="start")
-    d.box(555, 48, 120, 40, "W^{⊤} = C^{2}", "kitchen", size=12)
+    d.box(555, 48, 120, 40, "W_{y}^{⊤} = C^{2}", "kitchen", size=12)
     return d
 
 
