@@ -36,7 +36,12 @@ MEASURE = """(bar) => {
     const right = box.left + Math.max(box.width, element.scrollWidth || 0);
     for (let frame = element; frame !== page; frame = frame.parentElement) {
       const style = getComputedStyle(frame);
-      if (style.overflowX === "visible" || style.display === "inline") continue;
+      if (style.overflowX === "visible") continue;
+      if (["inline", "table"].includes(style.display)) continue; // it cannot scroll
+      if (frame === element) {
+        if (frame.scrollWidth > frame.clientWidth + 1) return judge(frame, style);
+        continue;
+      }
       const view = frame.getBoundingClientRect();
       const start = view.left + frame.clientLeft - frame.scrollLeft;
       if (right > start + frame.clientWidth + 1 || box.left < start - 1)

@@ -182,7 +182,7 @@ def transformer() -> Drawing:
     d.text(372, 314, "K, V", size=12)
     d.text(540, 327, "Q", size=12)
     d.arrow((525, 154), (525, 86))
-    d.box(450, 54, 150, 32, "Eᵀ, softmax", size=13)
+    d.box(450, 54, 150, 32, "W_{y}, softmax", size=13)
     d.arrow((525, 54), (525, 34))
     d.text(525, 24, "the next word", size=13)
     return d
