@@ -26,8 +26,9 @@ MEASURE = """(bar) => {
     closed.open = true;
   const judge = (frame, style) => {
     if (!["auto", "scroll"].includes(style.overflowX)) return "its frame cuts it off";
-    const borders = parseFloat(style.borderTopWidth) + parseFloat(style.borderBottomWidth);
-    if (frame.offsetHeight - frame.clientHeight - borders < bar)
+    const { borderTopWidth: above, borderBottomWidth: below } = style;
+    const inside = frame.offsetHeight - parseFloat(above) - parseFloat(below);
+    if (inside - frame.clientHeight < bar)
       return "no scroll bar in sight";
     return frame.tabIndex < 0 ? "the keyboard does not reach its scroll bar" : "";
   };
@@ -54,10 +55,11 @@ MEASURE = """(bar) => {
     if (!element.checkVisibility() || !element.getBoundingClientRect().width) continue;
     const wrong = state(element);
     if (wrong === null) continue;
-    const text = element.textContent || element.getAttribute("src");
-    found.push([element.localName, text.trim().replace(/\\s+/g, " ").slice(0, 60), wrong]);
+    const text = (element.textContent || element.getAttribute("src")).trim();
+    found.push([element.localName, text.replace(/\\s+/g, " ").slice(0, 60), wrong]);
   }
-  if (page.scrollWidth > page.clientWidth) found.push(["page", "", "it scrolls sideways"]);
+  if (page.scrollWidth > page.clientWidth)
+    found.push(["page", "", "it scrolls sideways"]);
   return found;
 }"""
 
@@ -103,7 +105,7 @@ def measure(paths, widths=WIDTHS):
             page.goto(Path(path).resolve().as_uri(), wait_until="load")
             for width in widths:
                 page.set_viewport_size({"width": width, "height": 900})
-                page.wait_for_timeout(100)  # a frame marks after a resize that it scrolls
+                page.wait_for_timeout(100)  # docs/scroll.js marks frames that scroll
                 found += [(path, width, *each) for each in page.evaluate(MEASURE, BAR)]
         browser.close()
     return found

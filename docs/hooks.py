@@ -79,6 +79,11 @@ def on_page_content(html, page, config, files):
     return PICTURE.sub(with_width, html)
 
 
+def on_post_page(output, page, config):
+    """Leaves out the mark by which the theme's script asks a code host for numbers."""
+    return output.replace(' data-md-component="source"', "")
+
+
 def _code_link(link, repository):
     """A link to the API, to the code host, or the path where there is no such page."""
     name, path = link["name"], link["path"]
