@@ -13,6 +13,7 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = re.compile(r'<img (?P<rest>[^>]*?)src="(?P<source>[^":]+\.png)"')
 EQUATION = re.compile(r'<math display="block".*?</math>', re.S)
+COMMA = re.compile(r",\s+")
 DOTS_PER_INCH = 160  # of docs/pictures.py; a browser shows 96
 
 
@@ -85,7 +86,10 @@ def on_post_page(output, page, config):
 
 
 def _code_link(link, repository):
-    """A link to the API, to the code host, or the path where there is no such page."""
+    """A link to the API, to the code host, or the path where there is no such page.
+
+    Of several names in one file, the last one shows the path.
+    """
     name, path = link["name"], link["path"]
     owner = name.split(".")[0]
     if _has_a_page(owner, path):
@@ -96,6 +100,10 @@ def _code_link(link, repository):
     code = f"<code>{name.replace('_', '&#95;<wbr>')}</code>"
     if repository:
         return f"[{code}]({repository}/blob/HEAD/{path})"
+    comma = COMMA.match(link.string, link.end())
+    following = comma and code_host.LINK.match(link.string, comma.end())
+    if following and following["path"] == path:
+        return code
     return f"{code} <small>{path}</small>"
 
 

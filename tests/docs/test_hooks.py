@@ -58,6 +58,15 @@ def test_the_name_of_a_function_is_shown_with_its_underscores(repository, expect
     assert markdown.markdown(text) == expected
 
 
+def test_tests_of_one_file_show_its_path_once():
+    text = "[`a`](tests/x.py),\n  [`b`](tests/x.py), [`c`](tests/y.py)"
+    shown = hooks.code_host.LINK.sub(lambda link: hooks._code_link(link, None), text)
+    assert shown == (
+        "<code>a</code>,\n  <code>b</code> <small>tests/x.py</small>, "
+        "<code>c</code> <small>tests/y.py</small>"
+    )
+
+
 def test_reading_a_page_asks_no_code_host():
     page = '<a class="md-source" data-md-component="source">'
     assert hooks.on_post_page(page, None, None) == '<a class="md-source">'
