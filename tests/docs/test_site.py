@@ -93,9 +93,22 @@ def test_one_click_leads_from_the_front_page_to_what_newcomers_look_for():
     text = (DOCS / "index.md").read_text("utf-8")
     linked = set(re.findall(r"\]\(([\w/-]+\.md)(?:#[\w-]+)?\)", text))
     wanted = {"which.md", "export.md", "backends.md", "papers.md"}
-    wanted |= {"guides/from-keras-attention.md", "guides/from-tensorflow-addons.md"}
+    wanted |= {"faq.md", "glossary.md", "guides/from-tensorflow-addons.md"}
+    wanted |= {"howto/swap-multi-head-attention.md"}
     assert wanted <= linked
     assert {page for page in NAVIGATION if page.startswith("results/")} <= linked
+    assert {page for page in NAVIGATION if page.startswith("howto/")} <= linked
+
+
+def test_the_first_screen_installs_and_runs():
+    # What stands before the second heading is seen without scrolling, at 1440 x 900.
+    first = (DOCS / "index.md").read_text("utf-8").split("\n## ")[0]
+    (install,) = re.findall(r"^```bash\n(.*?)^```", first, re.M | re.S)
+    (code,) = re.findall(r"^```python\n(.*?)^```", first, re.M | re.S)
+    assert "pip install" in install
+    assert len([line for line in code.splitlines() if line]) <= 11
+    assert "KERAS_BACKEND" not in code
+    assert len(re.findall(r"!\[", first)) == 1
 
 
 def test_the_tables_of_the_results_are_those_of_the_raw_files():

@@ -48,9 +48,9 @@ def traversal(
     """Traversal: follow edges by label from a node and write each edge's triple.
 
     A sequence has three phases. The description lists the graph's triples in random
-    order. The question is (source, edge, _), then (_, edge, _) for each further edge.
-    During the answer, the network reads no input and writes the complete triples of the
-    walk. The walk is random.
+    order. The question is `(source, edge, _)`, then `(_, edge, _)` for each further
+    edge. During the answer, the network reads no input and writes the complete triples
+    of the walk. The walk is random.
 
     Args:
         count: N, the number of examples, each with its own graph.
