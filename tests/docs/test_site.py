@@ -92,7 +92,7 @@ def test_one_click_leads_from_the_front_page_to_what_newcomers_look_for():
     text = (DOCS / "index.md").read_text("utf-8")
     linked = set(re.findall(r"\]\(([\w/-]+\.md)(?:#[\w-]+)?\)", text))
     wanted = {"which.md", "export.md", "backends.md", "papers.md"}
-    wanted |= {"guides/from-keras-attention.md", "guides/from-tensorflow-addons.md"}
+    wanted |= {"howto/swap-multi-head-attention.md", "guides/from-tensorflow-addons.md"}
     assert wanted <= linked
     assert {page for page in NAVIGATION if page.startswith("results/")} <= linked
 
