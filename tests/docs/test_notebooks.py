@@ -140,7 +140,7 @@ def test_a_notebook_runs(notebooks, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     notebooks.main([str(tmp_path)])
     assert len(list(tmp_path.glob("*.ipynb"))) == len(GUIDES)
-    notebook = json.loads((tmp_path / "from-tensorflow-addons.ipynb").read_text("utf-8"))
+    notebook = json.loads((tmp_path / "hops-are-layers.ipynb").read_text("utf-8"))
     space = {"__name__": "__main__", "print": lambda *values: None}
     for code in sources(notebook, "code"):
         exec(compile(code, "cell", "exec"), space)

@@ -1,4 +1,4 @@
-"""The numbers of TensorFlow Addons 0.23.0 (TensorFlow 2.21, tf_keras), from its weights.
+"""The numbers of TensorFlow Addons 0.23.0, on TensorFlow 2.21, from the same weights.
 
 The package has ended, and cannot be installed beside Keras 3.
 """
