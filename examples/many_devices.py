@@ -12,7 +12,7 @@ script once per machine with `--devices 0`, which uses the devices that are ther
     python examples/many_devices.py --devices 0 --address 10.0.0.1:9000 --rank 1
 
 Each process gets its own part of each batch, and splits the weights over its devices.
-The script needs JAX. The guide docs/guides/many-devices.md explains each step.
+The script needs JAX. docs/howto/many-devices.md explains each step.
 """
 
 import argparse

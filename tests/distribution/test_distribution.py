@@ -16,7 +16,8 @@ from keras_attention.distribution import check, distribute, layout_map
 from speed.devices.cases import CASES
 
 EIGHT = "--xla_force_host_platform_device_count=8"
-GUIDE = ROOT / "docs" / "guides" / "many-devices.md"
+DOCS = ROOT / "docs"
+PAGES = DOCS / "howto/many-devices.md", DOCS / "guides/many-devices.md"
 jax_alone = pytest.mark.backends("jax", reason="Keras splits weights on JAX alone")
 
 
@@ -207,7 +208,7 @@ def guide(tmp_path_factory):
     It takes 20 seconds, because a model is trained seven times.
     """
     folder = tmp_path_factory.mktemp("guide")
-    text = GUIDE.read_text("utf-8")
+    text = "".join(page.read_text("utf-8") for page in PAGES)
     needs = "needs several devices" + ("( and Orbax)?" if ORBAX else "()") + ";"
     block = rf"^<!-- not run: {needs}[^\n]*-->\n```python\n(.*?)^```$"
     code = "\n".join(found[1] for found in re.findall(block, text, re.M | re.S))
@@ -223,7 +224,7 @@ def test_the_guide(guide):
     text, code, said = guide
     claims = re.findall(r"^ *print\(.*\)  # (.*)$", code, re.M)
     paths = re.findall(r"^```\n(token.*?)^```$", text, re.M | re.S)[0].splitlines()
-    at = claims.index("0.25") + 1
+    at = claims.index("True 0.25") + 1
     assert said == [*claims[:at], *paths, *claims[at:]]
     # As many lines as the page says are new.
     new = re.search(r"^model = build\(\)\n\n(.*?)\n\nsplit =", code, re.M | re.S)[1]

@@ -16,7 +16,5 @@ def test_a_model_of_your_own(backend, tmp_path):
     page = (GUIDES / "your-own-model.md").read_text("utf-8")
     (tmp_path / "guide.py").write_text("\n".join(BLOCK.findall(page)), "utf-8")
     text = printed_by("guide.py", env=environment(backend, tmp_path), cwd=tmp_path)
-    # Loaded in another process; served by onnxruntime; the mask at a residual.
-    said = text.splitlines()
-    assert said.count("True") == 2, text
-    assert "True False" in said
+    # Loaded in another process; served by onnxruntime.
+    assert text.splitlines().count("True") == 2, text
