@@ -81,7 +81,6 @@ def test_own_questions(folder, capsys):
     assert run["ceiling"] == 66.67
     printed = capsys.readouterr().out
     assert "own.txt" in printed
-    assert "KV-MemNN" not in printed  # published for other questions
 
 
 def write_three_hops(folder):
