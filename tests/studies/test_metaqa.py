@@ -55,7 +55,6 @@ def test_command(folder, capsys):
     assert results["entities"] == "found by their names"
     printed = capsys.readouterr().out
     assert "seed 3: hits@1" in printed
-    assert "KV-MemNN" in printed
 
 
 @needs_training
