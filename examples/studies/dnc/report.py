@@ -88,7 +88,8 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
 def runs_table(runs: list[Run]) -> str:
     """Formats one row per run and one column per test, with its strictest score."""
     tests = dict.fromkeys(test for run in runs for test in run["result"]["tests"])
-    several = len({run["task"] for run in runs}) > 1
+    labels = {_label(run) for run in runs}
+    several = len(labels) < len(runs)  # the same network on several tasks
     rows = [
         [
             *([run["task"]] if several else []),
