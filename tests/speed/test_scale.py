@@ -206,6 +206,11 @@ def test_tables_and_pictures_tell_what_was_not_run():
     assert "| 10 | 12.3 ms, 0.01 MB |" in table
     assert "| 100 | 1.5 s, 0.1 MB |" in table
     assert "| 1,000 | not run: too much |" in table
+    large = {**measured(2000, 2.0), "memory_bytes": 3_000_000}
+    (short,) = report.tables({"scale": {"points": [*points, large]}}).values()
+    assert "| 10 | 12.3 ms |\n" in short
+    assert "| 1,000 |" not in short
+    assert short.endswith("| 2,000 | 2 s, 3 MB |")
     ((series,), labels) = report.pictures(points)["stories"]
     assert (series["x"], series["seconds"]) == ([10, 100], [0.0123, 1.5])
     assert labels["x_label"] == "sentences in a story"

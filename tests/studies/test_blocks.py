@@ -316,7 +316,7 @@ def test_the_command_trains_resumes_and_writes_its_page(tmp_path, monkeypatch, c
     assert [row["puzzles"] for row in result["tests"]] == [5, 5]
     page = files[2].read_text("utf-8")
     mean = np.mean([row["met"] for row in result["tests"]])
-    assert f"| LSTM | 0 | {100 * mean:.1f} |" in page
+    assert f"| LSTM, seed 0 | {100 * mean:.1f} |" in page
     assert "blocks --model lstm --seeds 0 --minutes 0.0001" in page
 
 

@@ -203,7 +203,7 @@ def test_the_page_tells_what_a_model_learned():
     tables = report.tables({"five-tasks": report.whole(runs)})
     text = "\n".join(tables.values())
     assert "| DNC | 50.0 ± 0.0 |  | 15.0 ± 0.0 | 98.0 ± 1.4 |  |" in text
-    assert "| DNC | copy | recall (50 %) | sort |" in text
+    assert "| DNC | 0.001 | 7 |" in text
     assert "| the value that occurs most often | 19.1 % |" in text
     assert "- RNN, copy: RNN has 3 weights, not 50,000" in text
     assert "| RNN |  |  |  | skipped |  |" in text

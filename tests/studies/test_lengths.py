@@ -74,7 +74,9 @@ def test_the_command_writes_what_it_measured(data, monkeypatch, tmp_path, capsys
     groups = results["runs"][0]["result"]["groups"]
     assert [one["words"] for one in groups] == [1.0, 2.0, 5.0]
     assert [one["sentences"] for one in groups] == [4, 16, 16]
-    assert "| sentences |  | 4 | 16 | 16 |" in page.read_text("utf-8")
+    text = page.read_text("utf-8")
+    assert "| source words | sentences | BLEU with attention |" in text
+    assert "| 1 | 4 |" in text
     assert plot.stat().st_size > 1000
     assert "without attention" in capsys.readouterr().out
 

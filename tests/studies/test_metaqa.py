@@ -55,7 +55,6 @@ def test_command(folder, capsys):
     assert results["entities"] == "found by their names"
     printed = capsys.readouterr().out
     assert "seed 3: hits@1" in printed
-    assert "KV-MemNN" in printed
 
 
 @needs_training
@@ -81,7 +80,6 @@ def test_own_questions(folder, capsys):
     assert run["ceiling"] == 66.67
     printed = capsys.readouterr().out
     assert "own.txt" in printed
-    assert "KV-MemNN" not in printed  # published for other questions
 
 
 def write_three_hops(folder):

@@ -106,14 +106,11 @@ def whole(runs: list[Run]) -> dict[str, Any]:
 def tables(raw: dict[str, Any]) -> dict[str, str]:
     """Returns the tables of docs/results/hopfield.md."""
     summary_of, runs = raw["bags"]["summaries"], raw["bags"]["runs"]
-    names = [name.capitalize() for name in summary_of]
     auc = [
         [
             name.capitalize(),
-            f"**{one['mean']:.2f}**",
+            f"{one['mean']:.2f}",
             "{:.2f} to {:.2f}".format(*one["interval"]),
-            f"{one['deviation']:.2f}",
-            f"{one['of_five']:.2f}",
             "{} ± {}".format(*PUBLISHED[name]),
         ]
         for name, one in summary_of.items()
@@ -124,8 +121,6 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
             f"width {setting['dims'][0]}, instance dropout "
             f"{setting['instance_dropout']:g}, rate {setting['rate']:g}"
         ]
-        for one in summary_of.values():
-            row.append(f"{one['chosen'][n]} of {sum(one['chosen'])}")
         settings.append(row + [f"{one['each'][n]:.2f}" for one in summary_of.values()])
     examples = []
     for name, published in EXAMPLES.items():
@@ -133,11 +128,11 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
         shares = [f"{run['result']['accuracy']:.3f}" for run in same_data]
         epochs = str(same_data[0]["settings"]["epochs"])
         examples.append([name, epochs, *shares, str(published)])
-    columns = [f"{what}, {name}" for what in ("chosen", "AUC alone") for name in names]
-    titles = ["", "mean", "95 % interval", "standard deviation between repeats"]
+    names = [name.capitalize() for name in summary_of]
+    titles = ["data", "ours", "95 % interval", "Ramsauer et al."]
     return {
-        "auc": reports.table([*titles, "five networks", "Ramsauer et al."], auc),
-        "settings": reports.table(["setting", *columns], settings),
+        "auc": reports.table(titles, auc),
+        "settings": reports.table(["one setting for all folds", *names], settings),
         "examples": reports.table(
             ["", "epochs", "seed 0", "seed 1", "the authors' example"], examples
         ),

@@ -42,12 +42,8 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
     """Returns the tables of docs/results/blocks.md, and the commands."""
     runs = raw["blocks"]["runs"]
     texts = {"players": summary(runs)}
-    for what in ("met", "fewest"):
-        for by in ("constraints", "goals"):
-            texts[f"{what} by {by}"] = shares_table(runs, by, what)
-    for run in runs:
-        if run["model"] == "dnc":
-            texts[f"dnc, seed {run['seed']}"] = both_table(run)
+    for by in ("constraints", "goals"):
+        texts[f"met by {by}"] = shares_table(runs, by, "met")
     return {**texts, "commands": commands(runs)}
 
 
@@ -59,21 +55,20 @@ def summary(runs: list[Run]) -> str:
         trained = "history" in result
         rows.append(
             [
-                NAMES[run["model"]],
-                str(run["seed"]),
+                _label(run),
                 *(_percent(_mean(tests, w)) for w in ("met", "fewest", "satisfied")),
-                f"{result['weights']:,}" if trained else "",
                 f"{result['episodes']:,}" if trained else "",
-                f"{result['lesson']} of {len(run['settings']['lessons'])}"
-                if trained
-                else "",
                 f"{result['used'] / 60:.0f} min" if trained else "",
-                f"{result['actions'] / result['used']:,.0f}" if trained else "",
             ]
         )
-    titles = ["player", "seed", "met", "fewest moves", "constraints satisfied"]
-    titles += ["weights", "episodes", "lesson", "CPU", "actions per second"]
+    titles = ["player", "met", "fewest moves", "constraints", "episodes", "CPU time"]
     return table(titles, rows)
+
+
+def _label(run: Run) -> str:
+    """Returns the name of the player, with the seed of a network."""
+    name = NAMES[run["model"]]
+    return f"{name}, seed {run['seed']}" if "history" in run["result"] else name
 
 
 def shares_table(runs: list[Run], by: str, what: str) -> str:
@@ -81,7 +76,7 @@ def shares_table(runs: list[Run], by: str, what: str) -> str:
     numbers = sorted({row[by] for run in runs for row in run["result"]["tests"]})
     rows = [
         [
-            f"{NAMES[run['model']]}, seed {run['seed']}",
+            _label(run),
             *(
                 _percent(_mean(run["result"]["tests"], what, _having(by, number)))
                 for number in numbers
@@ -90,18 +85,6 @@ def shares_table(runs: list[Run], by: str, what: str) -> str:
         for run in runs
     ]
     return table([by, *map(str, numbers)], rows)
-
-
-def both_table(run: Run) -> str:
-    """Formats the goals met, by the number of goals and the number of constraints."""
-    tests = run["result"]["tests"]
-    sizes = sorted({row["constraints"] for row in tests})
-    rows = []
-    for number in sorted({row["goals"] for row in tests}):
-        own = [row for row in tests if row["goals"] == number]
-        shares = [_percent(_mean(own, "met", _having("constraints", n))) for n in sizes]
-        rows.append([str(number), *shares])
-    return table(["goals, constraints", *map(str, sizes)], rows)
 
 
 def commands(runs: list[Run]) -> str:

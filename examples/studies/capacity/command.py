@@ -166,13 +166,12 @@ def table(runs: list[dict[str, Any]]) -> str:
     """Formats a row per point."""
     rows = []
     for run in runs:
-        shares = (run[name] for name in ("wrong", "error", "expected", "limit"))
-        cells = ["" if share is None else f"{share:.5f}" for share in shares]
+        wrong, error, theory = (run[name] for name in ("wrong", "error", "expected"))
+        cells = [f"{wrong:.5f} ± {error:.5f}", f"{theory:.5f}"]
         is_exponential = run["kind"] == "exponential"  # its curve has a size per point
         name = f"exponential, d = {run['dim']}" if is_exponential else run["name"]
         rows.append([name, f"{run['patterns']:,}", *cells])
-    titles = ["memory", "patterns", "wrong bits", "± standard error"]
-    return reports.table([*titles, "expected", "large-d limit"], rows)
+    return reports.table(["memory", "patterns", "wrong bits", "expected"], rows)
 
 
 def tables(raw: dict[str, Any]) -> dict[str, str]:

@@ -57,22 +57,22 @@ def table(runs: list[Run]) -> str:
         kinds.setdefault(_kind(run), []).append(run["result"])
     rows = []
     for kind, results in kinds.items():
-        exact = np.array([one["exact"] for one in results])
-        spread = (
-            f"{exact.mean():.1f} ± {exact.std(ddof=1):.1f}" if len(exact) > 1 else ""
+        exact, on_digit, seconds = (
+            np.array([one[name] for one in results])
+            for name in ("exact", "on_digit", "decoder_cpu_seconds")
         )
-        seconds = np.mean([one["decoder_cpu_seconds"] for one in results])
-        rows.append(
-            [
-                kind,
-                ", ".join(f"{share:.1f}" for share in exact),
-                spread,
-                ", ".join(f"{one['on_digit']:.1f}" for one in results),
-                f"{seconds:.0f} s",
-            ]
-        )
-    titles = ["attention", "exact captions in %", "mean", "attention on the digit in %"]
+        cells = [_spread(exact), _spread(on_digit), f"{seconds.mean():.0f} s"]
+        rows.append([kind, *cells])
+    titles = ["attention", "exact captions in %", "weight on the digit in %"]
     return reports.table([*titles, "CPU time"], rows)
+
+
+def _spread(numbers: np.ndarray) -> str:
+    """Formats numbers of several seeds, with their mean ± sd."""
+    each = ", ".join(f"{number:.1f}" for number in numbers)
+    if len(numbers) == 1:
+        return each
+    return f"{numbers.mean():.1f} ± {numbers.std(ddof=1):.1f} ({each})"
 
 
 def _kind(run: Run) -> str:

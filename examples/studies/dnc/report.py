@@ -68,93 +68,70 @@ def _place(run: Run) -> Any:
 
 
 def tables(raw: dict[str, Any]) -> dict[str, str]:
-    """Returns the tables of docs/results/dnc.md by task, with the commands."""
+    """Returns the tables of docs/results/dnc.md, with the commands.
+
+    Each task has a table, and so has each of `TOGETHER`.
+    """
+    by_task: dict[str, list[Run]] = {}
+    for run in raw["dnc"]["runs"]:
+        by_task.setdefault(run["task"].split()[0], []).append(run)
+    groups = {name: (name,) for name in by_task} | TOGETHER
     texts = {}
-    for name in TASKS:
-        same_task = [
-            run for run in raw["dnc"]["runs"] if run["task"].split()[0] == name
-        ]
-        if same_task:
-            table = TABLES.get(name, runs_table)(same_task)
-            texts[name] = f"{table}\n\n{commands(same_task)}"
+    for name, of_group in groups.items():
+        runs = [run for task in of_group for run in by_task.get(task, [])]
+        if runs:
+            table = TABLES.get(name, runs_table)(runs)
+            texts[name] = f"{table}\n\n{commands(runs)}"
     return texts
 
 
 def runs_table(runs: list[Run]) -> str:
-    """Formats one row per run and one column per test score."""
-    columns = list(
-        dict.fromkeys(
-            (test, score)
-            for run in runs
-            for test, scores in run["result"]["tests"].items()
-            for score in scores
-            if score not in (COUNT, "slots")
-        )
-    )
+    """Formats one row per run and one column per test, with its strictest score."""
+    tests = dict.fromkeys(test for run in runs for test in run["result"]["tests"])
+    labels = {_label(run) for run in runs}
+    several = len(labels) < len(runs)  # the same network on several tasks
     rows = [
         [
-            name_of(run),
-            str(run["seed"]),
-            *(
-                _percent(run["result"]["tests"].get(test, {}).get(score))
-                for test, score in columns
-            ),
+            *([run["task"]] if several else []),
+            _label(run),
+            *(_percent(_strictest(run, test)) for test in tests),
             *_training(run),
         ]
         for run in runs
     ]
-    titles = [f"{test}: {score}" for test, score in columns]
-    return reports.table(["network", "seed", *titles, *TRAINING], rows)
+    head = ["task", "network"] if several else ["network"]
+    titles = ["right" if test == "test" else test for test in tests]
+    return reports.table([*head, *titles, *TRAINING], rows)
+
+
+# From the strictest score of a test to the most lenient one.
+SCORES = ("sequences", "walks", "shortest", "solved", "answers", "bits")
+
+
+def _strictest(run: Run, test: str) -> float | None:
+    """Returns the strictest score of a test, or None if the run lacks the test."""
+    scores = run["result"]["tests"].get(test, {})
+    return next((scores[name] for name in SCORES if name in scores), None)
 
 
 def slots_table(runs: list[Run]) -> str:
-    """Formats a training table, then one row per number of slots and ε of each run."""
-    columns: dict[tuple[str, str], None] = {}
-    found: dict[tuple[str, int, int, str], dict[tuple[str, str], float]] = {}
+    """Formats a row per number of slots and ε of each run."""
+    tests: dict[str, None] = {}
+    scores: dict[tuple[str, int, str], dict[str, float | None]] = {}
     for run in runs:
-        for name, scores in run["result"]["tests"].items():
+        for name in run["result"]["tests"]:
             test, slots, after = _slots_of(name, run["settings"]["network"])
-            key = (_label(run), run["seed"], slots, after)
-            for score, value in scores.items():
-                if score != COUNT:
-                    columns[test, score] = None
-                    found.setdefault(key, {})[test, score] = value
+            tests[test] = None
+            key = (_label(run), slots, after)
+            scores.setdefault(key, {})[test] = _strictest(run, name)
+    several = len(runs) > 1
     rows = [
-        [
-            network,
-            str(seed),
-            f"{slots:,}{after}",
-            *(_percent(s.get(c)) for c in columns),
-        ]
-        for (network, seed, slots, after), s in sorted(found.items())
+        ([network] if several else [])
+        + [f"{slots:,}{after}", *(_percent(shares.get(test)) for test in tests)]
+        for (network, slots, after), shares in sorted(scores.items())
     ]
-    titles = [f"{test}: {score}" for test, score in columns]
-    tables = [
-        reports.table(
-            ["network", "seed", *TRAINING],
-            [[_label(run), str(run["seed"]), *_training(run)] for run in runs],
-        ),
-        reports.table(["network", "seed", "slots", *titles], rows),
-    ]
-    traces = [(run, trace) for run in runs for trace in run["result"].get("traces", ())]
-    if traces:
-        names = [name for name in traces[0][1] if name not in ("slots", "free slots")]
-        rows = [
-            [_label(run), str(run["seed"]), f"{trace['slots']:,}"]
-            + [_percent(trace[name]) for name in names]
-            + [f"{trace['free slots']:.0f}"]
-            for run, trace in traces
-        ]
-        length = traces[0][0]["settings"]["training"]["traced"]
-        titles = ["network", "seed", "slots", *names, "least free slots"]
-        tables.append(f"Traces of {length} vectors:\n\n{reports.table(titles, rows)}")
-    return "\n\n".join(tables)
-
-
-def _label(run: Run) -> str:
-    """Returns the network's name, with the number of a bAbI task."""
-    number = run["task"].split()[1:]
-    return ", task ".join([name_of(run), *number])
+    titles = [*(["network"] if several else []), "slots", *tests]
+    return reports.table(titles, rows)
 
 
 def _slots_of(name: str, network: dict[str, Any]) -> tuple[str, int, str]:
@@ -165,77 +142,90 @@ def _slots_of(name: str, network: dict[str, Any]) -> tuple[str, int, str]:
     return match[1], int(match[2]), match[3]
 
 
-def walks_table(runs: list[Run]) -> str:
-    """Formats one row per run, then one row per test with its first score."""
-    names = [f"{name_of(run)}, seed {run['seed']}" for run in runs]
-    training = reports.table(
-        ["network", *TRAINING], [[n, *_training(run)] for n, run in zip(names, runs)]
-    )
-    tests = list(runs[0]["result"]["tests"])
-    scores = runs[0]["result"]["tests"][tests[0]]
-    score = next(name for name in ("walks", "answers", "shortest") if name in scores)
-    right = [
-        [test, *(_percent(run["result"]["tests"][test][score]) for run in runs)]
-        for test in tests
-    ]
-    title = "shortest paths" if score == "shortest" else f"{score} right"
-    return f"{training}\n\n{reports.table([title, *names], right)}"
+def columns_table(runs: list[Run]) -> str:
+    """Formats one column per run: a row per test, then rows about the training."""
+    first = runs[0]["result"]["tests"]
+    kind = next(name for name in SCORES if name in first[next(iter(first))])
+    by_chance = [scores.get(f"{kind} by chance") for scores in first.values()]
+    rows = []
+    for test, chance in zip(first, by_chance):
+        row = [test, *(_percent(_strictest(run, test)) for run in runs)]
+        rows.append(row + ([_percent(chance)] if any(by_chance) else []))
+    for title, *cells in zip(TRAINING, *(_training(run) for run in runs)):
+        rows.append([title, *cells, *([""] if any(by_chance) else [])])
+    titles = [RIGHT[kind], *map(_label, runs)]
+    return reports.table(titles + (["by chance"] if any(by_chance) else []), rows)
+
+
+RIGHT = {
+    "walks": "walks right",
+    "shortest": "shortest paths",
+    "answers": "answers right",
+    "solved": "puzzles solved",
+}
 
 
 def babi_table(runs: list[Run]) -> str:
-    """Formats one row per run with its error in per cent and the paper's."""
+    """Formats one row per run with its error in per cent and the papers'."""
     rows = []
-    for run in runs:
-        number = int(run["task"].split()[1])
+    for run in sorted(runs, key=lambda run: int(run["task"].split()[1])):
+        name, number = run["task"].split()
         right = run["result"]["tests"]["test"]["answers"]
-        papers = (BABI_PAPER.get(number), BABI_MEMN2N.get(number))
+        papers = (BABI_PAPER.get(int(number)), BABI_MEMN2N.get(int(number)))
         rows.append(
             [
-                str(number),
-                name_of(run),
-                str(run["seed"]),
+                number,
+                name,
                 f"{100 * (1 - right):.1f}",
                 *("" if paper is None else f"{paper:.1f}" for paper in papers),
                 *_training(run),
             ]
         )
-    titles = ["task", "network", "seed", "error", "DNC, Graves et al.", "MemN2N, paper"]
+    titles = ["task", "command", "error", "DNC, Graves et al.", "MemN2N, paper"]
     return reports.table([*titles, *TRAINING], rows)
 
 
 def joint_table(runs: list[Run]) -> str:
     """Formats the training of each run, its errors and the papers'."""
-    rows = [[name_of(run), str(run["seed"]), *_training(run)] for run in runs]
-    return joint_tables.table(runs, reports.table(["network", "seed", *TRAINING], rows))
+    rows = []
+    for run in runs:
+        rows.append([_label(run), f"{run['result']['steps']:,}", *_training(run)])
+    training = reports.table(["network", "steps", *TRAINING], rows)
+    return joint_tables.table(runs, training)
 
 
+# Tasks that share a table.
+TOGETHER = {
+    "copies": ("copy", "ntm-copy"),
+    "lists": ("repeat-copy", "recall", "sort"),
+    "stories": ("babi", "babi-renamed", "babi-curriculum"),
+}
+GRAPHS = ("traversal", "shortest-path", "underground", "underground-path")
 TABLES = {
-    **dict.fromkeys(STORIES, babi_table),
-    **dict.fromkeys(
-        ("traversal", "underground", "underground-path", "family-tree"), walks_table
-    ),
+    **dict.fromkeys((*STORIES, "stories"), babi_table),
+    **dict.fromkeys((*GRAPHS, "family-tree", "blocks"), columns_table),
     JOINT: joint_table,
     **dict.fromkeys(RESIZED, slots_table),
 }
-COUNT = "sequences tested"
-TRAINING = ["lesson", "weights", "steps", "budget", "CPU", "time"]
+TRAINING = ["last lesson", "time"]
+
+
+def _label(run: Run) -> str:
+    """Returns the network's name and the seed."""
+    return f"{name_of(run)}, seed {run['seed']}"
 
 
 def _training(run: Run) -> list[str]:
+    """Returns the lesson that a run reached, and its time."""
     result = run["result"]
     lesson = f"{result['lesson']} of {result['of_lessons']}"
     if result["solved"]:
         lesson += ", passed"
     if "share" in result:
         lesson += f", unfinished ({100 * result['share']:.0f} % of the budget)"
-    return [
-        lesson,
-        f"{result['weights']:,}",
-        f"{result['steps']:,}",
-        f"{run['settings']['minutes']:g} min",
-        _device(result) if "device" in result else f"{result['cpu_seconds']:.0f} s",
-        f"{result['seconds']:.0f} s",
-    ]
+    if "device" in result:
+        return [lesson, f"{result['seconds']:,.0f} s {_device(result)}"]
+    return [lesson, f"{result['cpu_seconds']:,.0f} s"]
 
 
 def commands(runs: list[Run]) -> str:
@@ -269,7 +259,7 @@ def _scores(scores: dict[str, float]) -> str:
     return ", ".join(
         f"{name} {_percent(score)}"
         for name, score in scores.items()
-        if name not in (COUNT, "slots")
+        if name not in ("sequences tested", "slots")
     )
 
 

@@ -12,9 +12,6 @@ from studies.five_tasks.tasks import TASKS
 from studies.five_tasks.training import MINUTES, SEEDS, TRIED_SEED
 from studies.store import Run
 
-SOLVED = 0.95  # share of right answers of a task that counts as solved
-ABOVE = 1.25  # a task is partly learned above this multiple of the guess
-
 
 def line(run: Run) -> str:
     """Formats a run as a line of text."""
@@ -60,8 +57,6 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
         "tasks": reports.table(["task", "facts and answers", "guess", "right"], tasks),
         "models": reports.table(["model", "what it is"], families),
         "answers": _scores(tested, "answers"),
-        "stories": _scores(tested, "stories"),
-        "learned": _summary(tested),
         "training": _training(tested),
         "rates": _tried(tried),
         "command": f"```bash\n{_command(tested, tried)}\n```",
@@ -117,51 +112,16 @@ def _scores(runs: list[Run], score: str) -> str:
     return reports.table(["model", *TASKS], rows)
 
 
-def _summary(runs: list[Run]) -> str:
-    """Sorts the tasks of each model by its mean share of right answers."""
-    rows = []
-    for name in _models(runs):
-        solved, partly, not_learned = [], [], []
-        for title, task in TASKS.items():
-            found = _results(runs, name, title, "answers")
-            if not found:
-                continue
-            mean = statistics.mean(found) / 100
-            if mean >= SOLVED:
-                solved.append(title)
-            elif mean > ABOVE * task.guess:
-                partly.append(f"{title} ({100 * mean:.0f} %)")
-            else:
-                not_learned.append(title)
-        groups = (solved, partly, not_learned)
-        rows.append([FAMILIES[name].name, *(", ".join(group) for group in groups)])
-    titles = [
-        "model",
-        f"at least {100 * SOLVED:.0f} % right",
-        f"more than {ABOVE:g} times the guess",
-        "not learned",
-    ]
-    return reports.table(titles, rows)
-
-
 def _training(runs: list[Run]) -> str:
-    """Formats the weights, rates and steps of each model, and what was skipped."""
+    """Formats the rates and steps of each model, and what was skipped."""
     rows = []
     for name in _models(runs):
         own = [run for run in runs if run["model"] == name]
         done = [run["result"] for run in own if "skipped" not in run["result"]]
         rates = sorted({run["rate"] for run in own})
-        seeds = sorted({run["seed"] for run in own})
-        rows.append(
-            [
-                FAMILIES[name].name,
-                _range([result["weights"] for result in done]),
-                ", ".join(f"{rate:g}" for rate in rates),
-                _range([result["steps"] for result in done]),
-                ", ".join(map(str, seeds)),
-            ]
-        )
-    table = reports.table(["model", "weights", "learning rate", "steps", "seeds"], rows)
+        steps = _range([result["steps"] for result in done])
+        rows.append([FAMILIES[name].name, ", ".join(f"{r:g}" for r in rates), steps])
+    table = reports.table(["model", "learning rate", "steps"], rows)
     skipped = sorted(
         {
             f"- {FAMILIES[run['model']].name}, {run['task']}: "

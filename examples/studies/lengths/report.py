@@ -58,12 +58,16 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
     """Returns the tables of docs/results/lengths.md."""
     runs = raw["lengths"]["runs"]
     groups = runs[0]["result"]["groups"]
-    rows = [["sentences", "", *(str(one["sentences"]) for one in groups)]]
+    columns = [("sentences", [str(one["sentences"]) for one in groups])]
     for name, scale, form in (("bleu", 1, "{:.1f}"), ("exact", 100, "{:.0f} %")):
         for run in runs:
-            title = f"{TITLES[name]}, {KINDS[run['attention']]}"
+            title = f"{TITLES[name]} {KINDS[run['attention']]}"
+            if len(runs) > len(KINDS):
+                title += f", seed {run['seed']}"
             cells = [form.format(scale * one[name]) for one in run["result"]["groups"]]
-            rows.append([title, str(run["seed"]), *cells])
+            columns.append((title, cells))
+    titles, cells = zip(*columns)
+    rows = list(zip(map(_range, groups), *cells))
     training = [
         [
             KINDS[run["attention"]],
@@ -75,8 +79,8 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
         ]
         for run in runs
     ]
-    titles = ["", "seed", "weights", "loss", "BLEU, all", "CPU time of training"]
+    about = ["", "seed", "weights", "loss", "BLEU, all", "CPU time"]
     return {
-        "bleu": reports.table(["", "seed", *map(_range, groups)], rows),
-        "training": reports.table(titles, training),
+        "bleu": reports.table(["source words", *titles], rows),
+        "training": reports.table(about, training),
     }

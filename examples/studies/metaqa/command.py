@@ -1,4 +1,4 @@
-"""MetaQA: our hits@1 compared with a logistic regression and published results.
+"""MetaQA: our hits@1 compared with a logistic regression on word bigrams.
 
     python examples/studies/metaqa --seeds 0 1 2 --json results.json
     python examples/studies/metaqa --hops 3 --out runs.jsonl

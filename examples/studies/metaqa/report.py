@@ -18,13 +18,6 @@ from studies.store import Run
 
 RECIPE: dict[str, Any] = {"embedding_dim": 64, "encoding": "position"}
 MEMORY_SIZE = {1: 64, 2: 128, 3: 128}  # three hops: of each hop
-# Miller et al. (2016), table 2: test hits@1 in per cent with the knowledge base, after
-# training on the questions of WikiMovies, about ten times as many as ours.
-PUBLISHED = {"KV-MemNN": 93.9, "MemN2N": 78.5}
-# Sun, Bedrax-Weiss & Cohen (2019), quoted from memory: hits@1 in per cent on MetaQA's
-# three-hop test questions, with the whole knowledge base and all training questions.
-PUBLISHED_3 = {"KV-MemNN": 48.9, "GraftNet": 77.7, "PullNet": 91.4}
-
 # Rows of the table, and where a run has their figures.
 ROWS = {
     "`KeyValueMemNN`": ("network",),
@@ -36,19 +29,14 @@ ROWS = {
     "regression, where guessing hits all": ("one_set", "regression"),
 }
 
+SHOWN = [*ROWS][:5]  # the rows of the page
+
 FILES = {
     "metaqa-1hop": "1 hop",
     "metaqa-2hop": "2 hops",
     "metaqa-3hop": "3 hops",
     "metaqa-1hop-names": "1 hop, without brackets",
 }
-
-
-def published(hops: int) -> tuple[str, dict[str, float]]:
-    """Returns published hits@1 in per cent, and where they stand."""
-    if hops == 3:
-        return "Sun et al. (2019), trained on all of MetaQA", PUBLISHED_3
-    return "Miller et al. (2016), table 2; trained on WikiMovies", PUBLISHED
 
 
 def percent(right: np.ndarray) -> float:
@@ -77,10 +65,7 @@ def summary(result: dict[str, Any]) -> str:
 def table(
     runs: list[dict[str, Any]], hops: int, own: pathlib.Path | None = None
 ) -> str:
-    """Formats the hits@1 of the network and the regression.
-
-    Published results follow, unless the questions are those of the file `own`.
-    """
+    """Formats the hits@1 of the network and the regression."""
     split = {1: "test", 2: "held-back dev", 3: "part of dev"}[hops]
     split = split if own is None else own.name
     seeds = "".join(f"  seed {run['seed']:<2d}" for run in runs)
@@ -89,21 +74,18 @@ def table(
         numbers = _numbers(runs, keys)
         each = "".join(f"{number:9.2f}" for number in numbers)
         lines.append(f"{name:52s}{each}{np.mean(numbers):8.2f}")
-    source, figures = published(hops)
-    for name, figure in figures.items() if own is None else ():
-        lines.append(f"published, {source}: {name:10s}{figure:6.1f}")
     return "\n".join(lines)
 
 
 def tables(raw: dict[str, Any]) -> dict[str, str]:
-    """Returns the table of docs/results/metaqa.md: means, and the runs in brackets."""
+    """Returns the table of docs/results/metaqa.md: mean ± sd of the seeds."""
     rows = []
-    for name, keys in ROWS.items():
+    for name in SHOWN:
         row = [name]
         for title in FILES:
-            numbers = _numbers(raw[title]["runs"], keys)
-            each = ", ".join(f"{number:.2f}" for number in numbers)
-            row.append(f"{np.mean(numbers):.2f} ({each})" if numbers else "")
+            numbers = _numbers(raw[title]["runs"], ROWS[name])
+            spread = f" ± {np.std(numbers, ddof=1):.2f}" if len(numbers) > 1 else ""
+            row.append(f"{np.mean(numbers):.2f}{spread}" if numbers else "")
         rows.append(row)
     return {"hits": reports.table(["hits@1 in %", *FILES.values()], rows)}
 
@@ -128,7 +110,6 @@ def report(
     Other processes may have written some of these lines.
     """
     runs = [line["result"] for line in lines]
-    source, figures = published(hops)
     return {
         "what": f"MetaQA, {hops}-hop questions, hits@1 in per cent",
         "entities": "given by brackets" if brackets else "found by their names",
@@ -140,10 +121,6 @@ def report(
         "mean": {
             name: round(float(np.mean([r[name] for r in runs])), 2)
             for name in ("network", "regression", "ceiling")
-        },
-        "published": {
-            "source": source,
-            **figures,
         },
         "versions": {
             "keras_attention": __version__,

@@ -198,6 +198,7 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
         [f"{run['stored']:,}", str(run["b"])]
         + [" / ".join(map(_percent, run[x])) for x in ("bound", "left_out", "error")]
         for run in raw["retrieval-index"]["runs"]
+        if run["stored"] == max(STORED)
     ]
     return {
         "digits": reports.table(["N", *(f"b = {b}" for b in SHARPNESS)], rows),

@@ -13,9 +13,8 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
     modes = ("DataParallel", "ModelParallel")
     trained = []
     for name, one in results["trained"].items():
-        losses = (f"{loss:.5f}" for loss in (one["losses"][0], one["losses"][-1]))
         differences = (f"{one[mode]:.0e}" for mode in modes)
-        trained.append([name, *losses, *differences, f"{one['part']:.2f}"])
+        trained.append([name, *differences, f"{one['part']:.2f}"])
     sizes = [
         [name, f"{one['bytes']:,}", f"{one['a device']:,}", f"{one['part']:.3f}"]
         for name, one in results["sizes"].items()
@@ -30,7 +29,7 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
         patterns.append([*name.split(", "), f"{one['difference']:.0e}", *memory])
     memory_titles = ["bytes on one device", "a device of 8", "part"]
     titles = {
-        "losses": ["model", "first loss", "last loss", *modes, "part"],
+        "losses": ["model", *modes, "part of the weights"],
         "bytes": ["model", "bytes of weights", "a device", "part"],
         "processes": ["two processes", *modes],
         "patterns": ["normalizer", "similarity", "difference", *memory_titles],

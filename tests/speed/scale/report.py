@@ -98,13 +98,35 @@ def table(points: Sequence[Point]) -> str:
 
 
 def tables(raw: dict[str, Any]) -> dict[str, str]:
-    """Returns the tables of docs/results/scale.md: of each curve and kind of call."""
+    """Returns the tables of docs/results/scale.md: of each series of each curve."""
     texts = {}
     for name, same_curve in _by_curve(raw["scale"]["points"]).items():
-        for kind in dict.fromkeys(p["series"].partition(", ")[2] for p in same_curve):
-            of_kind = [p for p in same_curve if p["series"].partition(", ")[2] == kind]
-            texts[f"{name} {kind}".strip()] = _table(name, of_kind)
+        for series in dict.fromkeys(point["series"] for point in same_curve):
+            points = [point for point in same_curve if point["series"] == series]
+            texts[f"{name}: {series}"] = _short_table(name, points)
     return texts
+
+
+NOISE = 1_000_000  # bytes; a smaller growth of memory is not shown in short cells
+
+
+def _short_table(name: str, points: Sequence[Point]) -> str:
+    """Formats a row per measured size and a column per backend."""
+    backends = [b for b in NAMES if any(p["backend"] == b for p in points)]
+    cells = {(p["size"], p["backend"]): _short_cell(p) for p in points}
+    rows = [
+        [f"{size:,}", *(cells.get((size, backend), "–") for backend in backends)]
+        for size in sorted({p["size"] for p in points if p["status"] == "measured"})
+    ]
+    return reports.table([CURVES[name].size, *(NAMES[b] for b in backends)], rows)
+
+
+def _short_cell(point: Point) -> str:
+    if point["status"] != "measured":
+        return "–"
+    if (point["memory_bytes"] or 0) < NOISE:
+        return seconds(point["seconds"])
+    return cell(point)
 
 
 def _table(name: str, points: Sequence[Point]) -> str:
