@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from keras_attention.version import __version__
-from studies import clocks
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = re.compile(r"(<!-- table: (\S+) (.+?) -->\n).*?(<!-- end -->)", re.S)
@@ -39,10 +38,12 @@ def environment() -> dict[str, Any]:
     """
     import keras
 
+    from studies import clocks  # imports Keras, which reports of speed do without
+
     backend = str(keras.config.backend())
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": command(),
+        "command": f"KERAS_BACKEND={backend} {command()}",
         "device": clocks.own_device(),
         "processor": processor(),
         "processors": processors(),
@@ -55,13 +56,10 @@ def environment() -> dict[str, Any]:
 
 def command() -> str:
     """Returns the command line of this process."""
-    import keras
-
     path = pathlib.Path(sys.argv[0])
     if path.is_absolute() and path.is_relative_to(ROOT):
         path = path.relative_to(ROOT)
-    line = shlex.join(["python", path.as_posix(), *sys.argv[1:]])
-    return f"KERAS_BACKEND={keras.config.backend()} {line}"
+    return shlex.join(["python", path.as_posix(), *sys.argv[1:]])
 
 
 def processor() -> str:

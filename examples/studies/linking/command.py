@@ -398,6 +398,7 @@ def main(args: argparse.Namespace) -> int:
         raise UsageError(str(error)) from error
     knowledge = triples.KnowledgeBase(facts)
     films = sorted({fact.subject for fact in facts})
+    entities = {*knowledge.entities}
     cases = cases or generate(films, knowledge.entities, args.seed)
     start = time.process_time()
     preferred = () if args.without_preference else films
@@ -413,9 +414,11 @@ def main(args: argparse.Namespace) -> int:
         start = time.process_time()
         outcome, said = judge(linker if number < len(cases) else any_entity, case)
         times.append(time.process_time() - start)
-        row = counts.setdefault(case.form, dict.fromkeys((*OUTCOMES, "several"), 0))
+        names = (*OUTCOMES, "several", "missing")
+        row = counts.setdefault(case.form, dict.fromkeys(names, 0))
         row[outcome] += 1
         row["several"] += len(case.expected) > 1
+        row["missing"] += not entities & {*case.expected}
         if args.show and outcome != "right":
             print(f"{outcome}: {case.text!r} -> {said}; it is {case.expected[:5]}")
     results: dict[str, Any] = {
@@ -457,10 +460,13 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
         [form, EXAMPLES.get(form, ""), *cells[:2], *cells[3:5]]
         for form, *cells in _rows(forms)
     ]
-    of_metaqa = [[*row[:-1]] for row in _rows(asked)[:-1]]
+    of_metaqa = [
+        [*cells[:-1], f"{asked[cells[0]]['missing']:,}"] for cells in _rows(asked)[:-1]
+    ]
+    last = "name not in the knowledge base"
     return {
         "forms": reports.table(titles, rows),
-        "metaqa": reports.table(["questions of", *TITLES[:-1]], of_metaqa),
+        "metaqa": reports.table(["questions of", *TITLES[:-1], last], of_metaqa),
     }
 
 

@@ -7,7 +7,10 @@ import os
 import platform
 from typing import Any
 
-from speed.harness import SEED
+from keras_attention.version import __version__
+from speed.compare import CASES, PAGE
+from speed.harness import SEED, SAME
+from studies import reports
 
 SCHEMA = 1
 IDLE_LOAD = 0.25  # mean load of the processors over the last minute
@@ -25,6 +28,22 @@ HEADINGS = (
     "floor ms",
     "ours, per second",
 )
+NAMES = {"jax": "JAX", "torch": "torch", "tensorflow": "TensorFlow"}
+# Columns of the tables of docs/results/speed.md that tell the cases of a name apart.
+COLUMNS = {
+    "memn2n_step": ("setting", "call"),
+    "fit_epoch": ("of",),
+    "attention_core": ("T",),
+    "multi_head": ("T", "extra", "mode"),
+    "attention_explicit": ("T", "mode"),
+    "additive": ("mode",),
+    "decoding": ("sampler",),
+    "retrieval": ("S",),
+    "hopfield": ("mode",),
+}
+WORDS = {"fwd": "forward", "fwd+bwd": "with gradients", "none": "no mask"}
+# Rows of the summary: title, case, sizes, and a part of the peer's name.
+GLANCE: tuple[tuple[str, str, dict[str, int | str], str], ...] = ()
 LEGEND = """\
 ratio: their time over ours, the median of interleaved pairs; above 1 ours is faster.
 IQR: the middle half of the pairs' ratios. null band: the 5th to 95th percentile of
@@ -40,23 +59,12 @@ def machine(threads: int) -> dict[str, Any]:
     cores = os.cpu_count() or 1
     return {
         "system": platform.platform(),
-        "processor": _processor(),
+        "processor": reports.processor(),
         "cores": cores,
         "threads": threads,
         "load_before": load,
         "idle": load <= IDLE_LOAD * cores,
     }
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def idle_line(facts: dict[str, Any]) -> str:
@@ -83,6 +91,8 @@ def build(
     """
     return {
         "schema": SCHEMA,
+        "command": reports.command(),
+        "keras_attention": __version__,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "seed": SEED,
         "options": options,
@@ -158,3 +168,67 @@ def _align(rows: list[Any]) -> list[str]:
         for row in rows
     ]
     return [lines[0], "-" * max(map(len, lines)), *lines[1:]]
+
+
+def tables(raw: dict[str, Any]) -> dict[str, str]:
+    """Returns the tables of docs/results/speed.md, one for each case, and a summary.
+
+    The raw files are those of `compare --page`, one for each backend.
+    """
+    results: dict[str, list[dict[str, Any]]] = {name: [] for name in PAGE}
+    for backend in NAMES:
+        for run in raw.get(f"compare-{backend}", {"backends": []})["backends"]:
+            for result in run["results"]:
+                if result["status"] == "measured":
+                    results[result["case"]].append(result)
+    found = {name: _page_table(name, rows) for name, rows in results.items()}
+    return {**found, "glance": _glance(results)}
+
+
+def _page_table(name: str, results: list[dict[str, Any]]) -> str:
+    """Formats the results of a case."""
+    columns = COLUMNS.get(name, ())
+    titles = ["backend", *columns, "compared with", "ours", "ratio (IQR)", "null band"]
+    rows = []
+    for result in results:
+        ratio, null = result["ratio"], result["null"]
+        cell = f"{_ratio(result)} ({ratio['q1']:.2f}–{ratio['q3']:.2f})"
+        rows.append(
+            [
+                NAMES[result["backend"]],
+                *(_word(result["sizes"][column]) for column in columns),
+                result["against"],
+                f"{_number(result['ours_ms'])} ms",
+                cell,
+                f"{null['p5']:.2f}–{null['p95']:.2f}",
+            ]
+        )
+    return reports.table(titles, rows)
+
+
+def _glance(results: dict[str, list[dict[str, Any]]]) -> str:
+    """Formats one row for each entry of `GLANCE`, with a column for each backend."""
+    rows = []
+    for title, name, sizes, peer in GLANCE:
+        chosen = {
+            result["backend"]: result
+            for result in results[name]
+            if peer in result["against"]
+            and {**result["sizes"], **sizes} == result["sizes"]
+        }
+        fastest = min(chosen.values(), key=lambda one: one["ours_ms"], default=None)
+        cells = [_ratio(chosen[b]) if b in chosen else "" for b in NAMES]
+        rate = _rate(fastest) if fastest else ""
+        against = fastest["against"] if fastest else peer
+        rows.append([title, against, *cells, rate])
+    titles = ["what", "compared with", *NAMES.values(), "ours, per second"]
+    return reports.table(titles, rows)
+
+
+def _ratio(result: dict[str, Any]) -> str:
+    noise = " within noise" if result["verdict"] == SAME else ""
+    return f"{result['ratio']['median']:.2f}{noise}"
+
+
+def _word(value: int | str) -> str:
+    return WORDS.get(str(value), f"{value:,}" if isinstance(value, int) else value)
