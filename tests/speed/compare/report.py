@@ -8,8 +8,8 @@ import platform
 from typing import Any
 
 from keras_attention.version import __version__
-from speed.compare import CASES, PAGE
-from speed.harness import SEED, SAME
+from speed.compare import PAGE
+from speed.harness import SAME, SEED
 from studies import reports
 
 SCHEMA = 1
@@ -43,7 +43,29 @@ COLUMNS = {
 }
 WORDS = {"fwd": "forward", "fwd+bwd": "with gradients", "none": "no mask"}
 # Rows of the summary: title, case, sizes, and a part of the peer's name.
-GLANCE: tuple[tuple[str, str, dict[str, int | str], str], ...] = ()
+GLANCE: tuple[tuple[str, str, dict[str, int | str], str], ...] = (
+    (
+        "`MemN2N`, a training step, joint tasks",
+        "memn2n_step",
+        {"setting": "joint", "call": "train_on_batch"},
+        "",
+    ),
+    (
+        "multi-head layer, T = 512, with gradients",
+        "multi_head",
+        {"T": 512, "extra": "none", "mode": "fwd+bwd"},
+        "keras",
+    ),
+    ("a tiny multi-head layer", "multi_head", {"T": 16, "mode": "fwd"}, "keras"),
+    ("attention over 4,096 tokens, with gradients", "attention_long", {}, "keras"),
+    ("additive score, with gradients", "additive", {"mode": "fwd+bwd"}, ""),
+    ("`AttentionRNN`, a training step", "attention_rnn", {}, ""),
+    ("`DNC`, a training step", "dnc", {}, "plain"),
+    ("`Seq2Seq`, greedy search", "decoding", {"sampler": "greedy"}, ""),
+    ("`Seq2Seq`, beam search", "decoding", {"sampler": "beam"}, ""),
+    ("`CausalLM`, greedy search", "generation", {"against": "keras_hub"}, ""),
+    ("`CausalLM`, greedy search", "generation", {"against": "transformers"}, ""),
+)
 LEGEND = """\
 ratio: their time over ours, the median of interleaved pairs; above 1 ours is faster.
 IQR: the middle half of the pairs' ratios. null band: the 5th to 95th percentile of
@@ -213,7 +235,7 @@ def _glance(results: dict[str, list[dict[str, Any]]]) -> str:
         chosen = {
             result["backend"]: result
             for result in results[name]
-            if peer in result["against"]
+            if peer in result["against"].lower()
             and {**result["sizes"], **sizes} == result["sizes"]
         }
         fastest = min(chosen.values(), key=lambda one: one["ours_ms"], default=None)
