@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+from collections.abc import Sequence
 from typing import Any
 
 from keras_attention.version import __version__
@@ -28,6 +29,7 @@ HEADINGS = (
     "floor ms",
     "ours, per second",
 )
+MEMORY = ("attention_long",)  # tables that also have the memory of a call
 NAMES = {"jax": "JAX", "torch": "torch", "tensorflow": "TensorFlow"}
 # Columns of the tables of docs/results/speed.md that tell the cases of a name apart.
 COLUMNS = {
@@ -41,30 +43,47 @@ COLUMNS = {
     "retrieval": ("S",),
     "hopfield": ("mode",),
 }
-WORDS = {"fwd": "forward", "fwd+bwd": "with gradients", "none": "no mask"}
-# Rows of the summary: title, case, sizes, and a part of the peer's name.
+PEERS = {
+    "keras.layers.RNN": "`keras.layers.RNN` with a hand-written cell",
+    "keras_hub": "KerasHub",
+    "torch, plain": "plain torch",
+    "transformers": "Hugging Face",
+}
+WORDS = {
+    "fwd": "forward",
+    "fwd+bwd": "with gradients",
+    "none": "no mask",
+    "single": "single task",
+    "joint": "joint tasks",
+    "train_function": "compiled or replayed step",
+    "train_on_batch": "`train_on_batch`",
+    "babi": "`MemN2N`, joint bAbI",
+    "dates": "`Seq2Seq`, dates",
+    "translation": "`Transformer`, Multi30k",
+}
+# Rows of the summary: title, case, sizes, and the peer.
 GLANCE: tuple[tuple[str, str, dict[str, int | str], str], ...] = (
     (
         "`MemN2N`, a training step, joint tasks",
         "memn2n_step",
         {"setting": "joint", "call": "train_on_batch"},
-        "",
+        "torch, plain",
     ),
     (
         "multi-head layer, T = 512, with gradients",
         "multi_head",
         {"T": 512, "extra": "none", "mode": "fwd+bwd"},
-        "keras",
+        "keras.layers",
     ),
-    ("a tiny multi-head layer", "multi_head", {"T": 16, "mode": "fwd"}, "keras"),
-    ("attention over 4,096 tokens, with gradients", "attention_long", {}, "keras"),
-    ("additive score, with gradients", "additive", {"mode": "fwd+bwd"}, ""),
-    ("`AttentionRNN`, a training step", "attention_rnn", {}, ""),
-    ("`DNC`, a training step", "dnc", {}, "plain"),
-    ("`Seq2Seq`, greedy search", "decoding", {"sampler": "greedy"}, ""),
-    ("`Seq2Seq`, beam search", "decoding", {"sampler": "beam"}, ""),
-    ("`CausalLM`, greedy search", "generation", {"against": "keras_hub"}, ""),
-    ("`CausalLM`, greedy search", "generation", {"against": "transformers"}, ""),
+    ("a tiny multi-head layer", "multi_head", {"T": 16, "mode": "fwd"}, "keras.layers"),
+    ("attention over 4,096 tokens, with gradients", "attention_long", {}, "keras.ops"),
+    ("additive score, with gradients", "additive", {"mode": "fwd+bwd"}, "keras.layers"),
+    ("`AttentionRNN`, a training step", "attention_rnn", {}, "keras.layers.RNN"),
+    ("`DNC`, a training step", "dnc", {}, "torch, plain"),
+    ("`Seq2Seq`, greedy search", "decoding", {"sampler": "greedy"}, "keras_hub"),
+    ("`Seq2Seq`, beam search", "decoding", {"sampler": "beam"}, "keras_hub"),
+    ("`CausalLM`, greedy search", "generation", {}, "keras_hub"),
+    ("`CausalLM`, greedy search", "generation", {}, "transformers"),
 )
 LEGEND = """\
 ratio: their time over ours, the median of interleaved pairs; above 1 ours is faster.
@@ -210,22 +229,35 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
 def _page_table(name: str, results: list[dict[str, Any]]) -> str:
     """Formats the results of a case."""
     columns = COLUMNS.get(name, ())
-    titles = ["backend", *columns, "compared with", "ours", "ratio (IQR)", "null band"]
+    case = ["case"] if columns else []
+    titles = ["backend", *case, "compared with", "ours", "ratio (IQR)", "null band"]
+    memory = [] if name not in MEMORY else ["memory, ours", "theirs"]
     rows = []
     for result in results:
         ratio, null = result["ratio"], result["null"]
+        both = ("ours", result["against"])[: len(memory)]
         cell = f"{_ratio(result)} ({ratio['q1']:.2f}–{ratio['q3']:.2f})"
         rows.append(
             [
                 NAMES[result["backend"]],
-                *(_word(result["sizes"][column]) for column in columns),
-                result["against"],
+                *[_label(result["sizes"], columns)] * len(case),
+                PEERS.get(result["against"], result["against"]),
                 f"{_number(result['ours_ms'])} ms",
                 cell,
                 f"{null['p5']:.2f}–{null['p95']:.2f}",
+                *(_megabytes(result, who) for who in both),
             ]
         )
-    return reports.table(titles, rows)
+    return reports.table([*titles, *memory], rows)
+
+
+def _megabytes(result: dict[str, Any], who: str) -> str:
+    """Formats XLA's scratch memory, or else the growth of the resident set."""
+    for kind in ("xla_scratch", "resident_growth"):
+        found = result["memory"][kind].get(who)
+        if found is not None:
+            return f"{found / 1e6:,.0f} MB"
+    return ""
 
 
 def _glance(results: dict[str, list[dict[str, Any]]]) -> str:
@@ -235,14 +267,13 @@ def _glance(results: dict[str, list[dict[str, Any]]]) -> str:
         chosen = {
             result["backend"]: result
             for result in results[name]
-            if peer in result["against"].lower()
+            if result["against"] == peer
             and {**result["sizes"], **sizes} == result["sizes"]
         }
         fastest = min(chosen.values(), key=lambda one: one["ours_ms"], default=None)
         cells = [_ratio(chosen[b]) if b in chosen else "" for b in NAMES]
         rate = _rate(fastest) if fastest else ""
-        against = fastest["against"] if fastest else peer
-        rows.append([title, against, *cells, rate])
+        rows.append([title, PEERS.get(peer, peer), *cells, rate])
     titles = ["what", "compared with", *NAMES.values(), "ours, per second"]
     return reports.table(titles, rows)
 
@@ -252,5 +283,11 @@ def _ratio(result: dict[str, Any]) -> str:
     return f"{result['ratio']['median']:.2f}{noise}"
 
 
-def _word(value: int | str) -> str:
-    return WORDS.get(str(value), f"{value:,}" if isinstance(value, int) else value)
+def _label(sizes: dict[str, Any], columns: Sequence[str]) -> str:
+    """Names a case by some of its sizes, for example "T = 16, forward"."""
+    return ", ".join(
+        f"{column} = {sizes[column]:,}"
+        if isinstance(sizes[column], int)
+        else WORDS.get(sizes[column], sizes[column])
+        for column in columns
+    )
