@@ -11,6 +11,7 @@ from speed import command_line, harness
 from speed.compare import (
     BACKENDS,
     CASES,
+    PAGE,
     attention,
     command,
     memn2n,
@@ -257,6 +258,8 @@ def test_the_json_and_the_table():
     built = json.loads(json.dumps(built))
     assert set(built) == {
         "schema",
+        "command",
+        "keras_attention",
         "date",
         "seed",
         "options",
@@ -312,6 +315,50 @@ def test_the_json_and_the_table():
     assert report.table([runs[0] | {"results": run_toy()}]).count("tokens") == 0
     assert "torch: not installed: install it with: pip install torch" in lines
     assert any(line.startswith("jax: toy N7: wrong: ours") for line in lines)
+
+
+def test_the_tables_of_the_page():
+    (result,) = run_toy(amount=(250, "tokens"))
+    sizes = {"T": 512, "D": 512, "extra": "none", "mode": "fwd+bwd"}
+    result |= {"case": "multi_head", "sizes": sizes, "against": "keras.layers"}
+    noisy = {**result, "backend": "torch", "verdict": harness.SAME, "ours_ms": 250.0}
+    runs = [{"backend": "jax", "results": [result, {**result, "status": "wrong"}]}]
+    raw = {
+        "compare-jax": {"backends": runs},
+        "compare-torch": {"backends": [{"results": [noisy]}]},
+        "scale": {},
+    }
+    tables = report.tables(raw)
+    assert set(tables) == {*PAGE, "glance"}
+    first = "T = 512, no mask, with gradients | keras.layers"
+    assert tables["multi_head"].split("\n")[2:] == [
+        f"| JAX | {first} | 500 ms | 6.00 (6.00–6.00) | 1.00–1.00 |",
+        f"| torch | {first} | 250 ms | 6.00 within noise (6.00–6.00) | 1.00–1.00 |",
+    ]
+    sizes = {"T": 4096, "mask": "none"}
+    long = {**result, "case": "attention_long", "sizes": sizes}
+    long |= {"memory": {"xla_scratch": {"ours": 59e6}, "resident_growth": {}}}
+    raw["compare-jax"]["backends"][0]["results"].append(long)
+    last = report.tables(raw)["attention_long"].split("\n")[-1]
+    assert last.endswith("| 1.00–1.00 | 59 MB |  |")
+    (row,) = (line for line in tables["glance"].split("\n") if "6.00" in line)
+    assert row.startswith("| multi-head layer, T = 512, with gradients | keras.layers")
+    assert row.endswith("| 6.00 | 6.00 within noise |  | 1,000 tokens |")
+
+
+def test_the_cases_of_the_page():
+    assert {*PAGE} <= {*CASES}
+    chosen = select(page=True)
+    assert {case.name for case in chosen} == {*PAGE}
+    for name, wanted in PAGE.items():  # none of the sizes is misspelt
+        for sizes in wanted:
+            assert [c for c in chosen if {**c.sizes, **sizes} == c.sizes], (name, sizes)
+    for title, name, sizes, _ in report.GLANCE:
+        cases = [case for case in chosen if case.name == name]
+        assert [c for c in cases if {**c.sizes, **sizes} == c.sizes], title
+    for name, columns in report.COLUMNS.items():
+        for case in chosen:
+            assert case.name != name or {*columns} <= {*case.sizes}
 
 
 @pytest.mark.parametrize(("load", "state"), [(0.3, "idle"), (1.7, "BUSY")])

@@ -41,6 +41,14 @@ def test_step_times(monkeypatch):
     assert found["as it comes, width 12"]["times_as_fast"]["median"] > 0
 
 
+def test_the_table_of_the_page():
+    spread = {"median": 0.9, "low": 0.8, "high": 1.0, "p5": 0.7, "p95": 1.25}
+    row = {"ours_cpu_seconds": 0.1234, "times_as_fast": spread, "null": spread}
+    raw = {"translation": {"step_times": {"threads": 1, "as it comes, width 12": row}}}
+    table = command.tables(raw)["steps"].split("\n")
+    assert table[2:] == ["| 12 | as it comes | 123 ms | 0.90 (0.80–1.00) | 0.70–1.25 |"]
+
+
 def test_times_are_of_torch(capsys, monkeypatch):
     monkeypatch.setattr(keras.config, "backend", lambda: "jax")
     assert command_line.main(["translation"]) == 2

@@ -65,6 +65,21 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
+def tables(raw: dict[str, Any]) -> dict[str, str]:
+    """Returns the table of docs/results/translation.md."""
+    rows = []
+    for name, row in raw["translation"]["step_times"].items():
+        if isinstance(row, dict):
+            peer, width = name.split(", width ")
+            ratio, null = row["times_as_fast"], row["null"]
+            cell = f"{ratio['median']:.2f} ({ratio['low']:.2f}–{ratio['high']:.2f})"
+            noise = f"{null['p5']:.2f}–{null['p95']:.2f}"
+            ours = f"{1e3 * row['ours_cpu_seconds']:.0f} ms"
+            rows.append([width, peer, ours, cell, noise])
+    titles = ["subwords", "torch's dropout", "ours", "ratio (95 %)", "null band"]
+    return {"steps": reports.table(titles, rows)}
+
+
 def step_times(data: training.Data, seed: int, settings: dict[str, Any]) -> dict:
     """Measures the times of training steps of ours and torch's, on the torch backend.
 

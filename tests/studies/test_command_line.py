@@ -3,6 +3,7 @@
 import argparse
 import json
 
+import keras
 import pytest
 
 from studies import command_line, reports
@@ -43,9 +44,12 @@ def test_results_are_written_where_asked(tmp_path):
 
 def test_a_report_begins_with_its_versions():
     head = reports.head("dnc")
-    names = ["benchmark", "date", "python", "keras_attention", "processors"]
-    assert list(head) == names
+    names = "benchmark date command device processor processors python keras_attention"
+    assert list(head) == [*names.split(), "keras", keras.config.backend()]
     assert head["benchmark"] == "dnc"
+    assert head["keras"] == keras.__version__
+    assert head["command"].startswith(f"KERAS_BACKEND={keras.config.backend()} python ")
+    assert str(reports.ROOT) not in head["command"].split()[2]
     assert head["date"].endswith("+00:00")
 
 

@@ -1,5 +1,6 @@
 """Recipes of the presets: their cards, their page and their scores."""
 
+import json
 import math
 import pathlib
 
@@ -8,7 +9,7 @@ import pytest
 
 from keras_attention import presets
 from studies import command_line
-from studies.presets import baselines, recipe, report
+from studies.presets import baselines, command, recipe, report
 from studies.presets.recipes import _sentences as shared
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -60,7 +61,7 @@ def test_the_most_similar_text():
     assert baselines.last_mention(story, ["where", "is", "mary"]) == "home"
 
 
-def test_the_command(capsys, monkeypatch):
+def test_the_command(capsys, monkeypatch, tmp_path):
     assert command_line.main(["presets", "train", "nothing"]) == 1
     assert "`name` must be one of" in capsys.readouterr().err
     found = {"error %": 5.0, "only here": 1.0}
@@ -69,8 +70,17 @@ def test_the_command(capsys, monkeypatch):
     nan = {"error %": float("nan"), "only here": 1.0}
     assert set(recipe.differences(found, nan)) == {"error %"}
     monkeypatch.setattr(recipe, "measure", lambda name: (found, {"error %": 9.0}))
-    assert command_line.main(["presets", "measure", "some"]) == 1
+    raw = tmp_path / "raw.json"
+    assert command_line.main(["presets", "measure", "some", "--json", str(raw)]) == 1
     assert "5.0 on the card, now 9.0" in capsys.readouterr().out
+    results = json.loads(raw.read_text("utf-8"))
+    assert results["benchmark"] == "presets"
+    assert results["figures"] == {"some": {"error %": 9.0}}
+    card = dict.fromkeys(command.TRAINED, 3) | {"figures": {"right %": 99.5}}
+    monkeypatch.setattr(recipe, "train", lambda *args: card)
+    assert command_line.main(["presets", "train", "some", "--json", str(raw)]) == 0
+    table = report.tables({"seq2seq_dates": json.loads(raw.read_text("utf-8"))})
+    assert "| right | 99.5 % |\n| training time | 3 s |" in table["dates"]
 
 
 def test_bleu():

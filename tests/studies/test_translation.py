@@ -9,7 +9,7 @@ import pytest
 
 from keras_attention.datasets import translation
 from studies.command_line import main
-from studies.translation import command, training, transformer
+from studies.translation import command, report, training, transformer
 
 NOUNS = {"dog": "hund", "man": "mann", "ball": "ball", "tree": "baum"}
 VERBS = {"sees": "sieht", "hears": "hört", "has": "hat"}
@@ -202,6 +202,32 @@ def test_files_of_the_user_are_checked_first(tmp_path, monkeypatch, capsys):
     assert "without source.spm" in capsys.readouterr().err
     assert main(["translation", "--model", "torch", "--save", str(tmp_path)]) == 2
     assert "--model must be recurrent or transformer" in capsys.readouterr().err
+
+
+def test_the_tables_of_the_page():
+    def run(name, seed, greedy, beam=None):
+        bleu = {"greedy": greedy} if beam is None else {"greedy": greedy, "beam": beam}
+        result = {"bleu": bleu, "valid_loss": 2.5, "parameters": 1_930_000}
+        result |= {"fit_seconds": 1234.4, "fit_cpu_seconds": 900.0}
+        return {"attention": name, "seed": seed, "result": result}
+
+    raw = {
+        "translation-transformer": {
+            "runs": [run("transformer", 1, 33.0, 35.0), run("transformer", 0, 34, 36)]
+        },
+        "translation-torch": {"runs": [run("torch", 0, 34.25)]},
+        "translation-bahdanau": {"runs": [run("bahdanau", 0, 33.1, 34.2)]},
+        "translation-heads": {"text": "none of these"},
+    }
+    tables = report.tables(raw)
+    assert tables["transformer"].split("\n")[2:] == [
+        "| ours | 0 | 2.500 | 34.00 | 36.00 | 900 |",
+        "| ours | 1 | 2.500 | 33.00 | 35.00 | 900 |",
+        "| ours | mean | 2.500 | 33.50 | 35.50 | 900 |",
+        "| `torch.nn.Transformer` | 0 | 2.500 | 34.25 |  | 900 |",
+    ]
+    line = "| with Bahdanau's attention | 0 | 1.9 | 2.500 | 33.10 | 34.20 | 1,234 |"
+    assert tables["recurrent"].split("\n")[2:] == [line]
 
 
 @pytest.mark.parametrize("name", ["epochs", "pairs", "units"])

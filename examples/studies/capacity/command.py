@@ -85,7 +85,7 @@ def main(args: argparse.Namespace) -> int:
     print(table(runs))
     results = {
         **reports.head("capacity"),
-        "keras": keras.__version__,
+        "seed": SEED,
         "backend": keras.config.backend(),
         "bits": args.bits,
         "seconds": round(time.perf_counter() - start, 1),

@@ -1,6 +1,7 @@
 """Questions as people write them: how often `EntityLinker` finds the film.
 
     python examples/studies/linking
+    python examples/studies/linking --hops 1 2 --json results.json
     python examples/studies/linking --questions my_questions.txt --show
 
 The films are those of MetaQA's knowledge base. Each of eight forms writes the names of
@@ -13,6 +14,10 @@ says so and the film is among its candidates. A link that does
 not report the other entities counts as wrong, even if the film happens to be the
 expected one.
 
+With `--hops`, MetaQA's development questions follow, without the brackets around their
+entities. They are not only about films: no entities are preferred there, and only the
+entity in brackets is right.
+
 With `--questions`, the questions are those of a file instead: each line has a question,
 a tab and the expected name, or several names with `|` between them if the question is
 ambiguous.
@@ -22,17 +27,19 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import pathlib
 import re
 import time
 import unicodedata
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_attention.datasets import DataNotFoundError, triples
 from keras_attention.text import AmbiguousEntityError, EntityLinker, UnknownEntityError
+from studies import reports
 from studies.command_line import UsageError
 
 COUNT = 300
@@ -75,6 +82,17 @@ NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve"
 ROMANS = {"II": "2", "III": "3", "IV": "4"}
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 OUTCOMES = ("right", "wrong", "said", "unknown")
+TITLES = ("questions", "right", "wrong", "ambiguous", "unknown", "of several")
+EXAMPLES = {
+    "possessive": "Who is Titanic's director?",
+    "lower case": "who directed titanic",
+    "article left out or moved": "Who wrote Matrix, The?",
+    "accents left out": "Who directed Amelie?",
+    "hyphens and marks left out": "Who directed Spiderman?",
+    "part of the name": "Who directed the film Lebowski?",
+    "misspelt by one letter": "Who directed Titaanic?",
+    "ordinary words, numbers, years": "Who directed Up? Who wrote Rocky 2?",
+}
 
 
 class Case(NamedTuple):
@@ -337,10 +355,29 @@ def read(path: pathlib.Path) -> list[Case]:
     ]
 
 
+def of_metaqa(hops: int) -> list[Case]:
+    """Returns MetaQA's development questions with the brackets removed."""
+    cases = []
+    for question in triples.load_metaqa(hops, "dev"):
+        before, _, marked = question.text.partition("[")
+        name, _, after = marked.partition("]")
+        form = f"MetaQA, {hops} hop" + "s" * (hops > 1)
+        cases.append(Case(form, before + name + after, "", (name,)))
+    return cases
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `linking`."""
     add = parser.add_argument
     add("--questions", type=pathlib.Path, help="a file of further questions")
+    add(
+        "--hops",
+        type=int,
+        nargs="+",
+        choices=(1, 2, 3),
+        default=[],
+        help="also MetaQA's development questions, without brackets",
+    )
     add(
         "--without-preference",
         action="store_true",
@@ -348,6 +385,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--seed", type=int, default=0)
     add("--show", action="store_true", help="print the questions that are not right")
+    add("--json", type=pathlib.Path, help="where to write the results")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -355,44 +393,90 @@ def main(args: argparse.Namespace) -> int:
     try:
         facts = triples.load_metaqa_facts()
         cases = read(args.questions) if args.questions else []
+        asked = [case for hops in args.hops for case in of_metaqa(hops)]
     except (DataNotFoundError, ValueError) as error:
         raise UsageError(str(error)) from error
     knowledge = triples.KnowledgeBase(facts)
     films = sorted({fact.subject for fact in facts})
+    entities = {*knowledge.entities}
     cases = cases or generate(films, knowledge.entities, args.seed)
-    start = time.perf_counter()
+    start = time.process_time()
     preferred = () if args.without_preference else films
     linker = EntityLinker(knowledge.entities, prefer=preferred)
     with contextlib.suppress(UnknownEntityError):
         linker.link("xx")  # some indexes are built when they are needed
-    built = time.perf_counter() - start
-    counts: dict[str, list[int]] = {}
+    built = time.process_time() - start
+    # MetaQA's questions are not only about films.
+    any_entity = EntityLinker(knowledge.entities) if asked else linker
+    counts: dict[str, dict[str, int]] = {}
     times = []
-    for case in cases:
-        start = time.perf_counter()
-        outcome, said = judge(linker, case)
-        times.append(time.perf_counter() - start)
-        row = counts.setdefault(case.form, [0] * (len(OUTCOMES) + 1))
-        row[OUTCOMES.index(outcome)] += 1
-        row[-1] += len(case.expected) > 1
+    for number, case in enumerate((*cases, *asked)):
+        start = time.process_time()
+        outcome, said = judge(linker if number < len(cases) else any_entity, case)
+        times.append(time.process_time() - start)
+        names = (*OUTCOMES, "several", "missing")
+        row = counts.setdefault(case.form, dict.fromkeys(names, 0))
+        row[outcome] += 1
+        row["several"] += len(case.expected) > 1
+        row["missing"] += not entities & {*case.expected}
         if args.show and outcome != "right":
             print(f"{outcome}: {case.text!r} -> {said}; it is {case.expected[:5]}")
+    results: dict[str, Any] = {
+        **reports.head("linking"),
+        "seed": None if args.questions else args.seed,
+        "entities": len(knowledge.entities),
+        "prefers_films": not args.without_preference,
+        "built_cpu_seconds": round(built, 2),
+        "cpu_milliseconds": {
+            "median": round(1e3 * float(np.median(times)), 2),
+            "most": round(1e3 * max(times), 1),
+        },
+        "counts": counts,
+    }
     print(table(counts))
     print(
-        f"{len(knowledge.entities)} entities: built in {built:.2f} s; a question takes "
-        f"{1e3 * np.median(times):.2f} ms (median), {1e3 * max(times):.1f} ms at most"
+        f"{len(knowledge.entities)} entities: built in {built:.2f} s of CPU time; "
+        f"a question takes {results['cpu_milliseconds']['median']} ms (median), "
+        f"{results['cpu_milliseconds']['most']} ms at most"
     )
+    if args.json:
+        text = json.dumps(results, indent=1) + "\n"
+        args.json.write_text(text, encoding="utf-8")
     return 0
 
 
-def table(counts: dict[str, list[int]]) -> str:
-    """Formats the number of questions with each outcome, by form."""
-    total = [sum(column) for column in zip(*counts.values())]
-    head = ["form", "questions", "right", "wrong", "ambiguous", "unknown", "of several"]
-    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+def table(counts: dict[str, dict[str, int]]) -> str:
+    """Formats the number of questions with each outcome, by form and in total."""
+    return reports.table(["form", *TITLES], _rows(counts))
+
+
+def tables(raw: dict[str, Any]) -> dict[str, str]:
+    """Returns the tables of the linker in docs/results/metaqa.md."""
+    counts = raw["linking"]["counts"]
+    forms = {form: row for form, row in counts.items() if form in FORMS}
+    asked = {form: row for form, row in counts.items() if form not in FORMS}
+    titles = ["form", "example", *TITLES[:2], *TITLES[3:5]]
+    rows = [
+        [form, EXAMPLES.get(form, ""), *cells[:2], *cells[3:5]]
+        for form, *cells in _rows(forms)
+    ]
+    of_metaqa = [
+        [*cells[:-1], f"{asked[cells[0]]['missing']:,}"] for cells in _rows(asked)[:-1]
+    ]
+    last = "name not in the knowledge base"
+    return {
+        "forms": reports.table(titles, rows),
+        "metaqa": reports.table(["questions of", *TITLES[:-1], last], of_metaqa),
+    }
+
+
+def _rows(counts: dict[str, dict[str, int]]) -> list[list[str]]:
+    names = (*OUTCOMES, "several")
+    total = {name: sum(row[name] for row in counts.values()) for name in names}
+    rows = []
     for form, row in [*counts.items(), ("all", total)]:
-        asked = sum(row[:-1])
-        right = f"{row[0]} ({100 * row[0] / asked:.1f} %)"
-        cells = [form, str(asked), right, *map(str, row[1:])]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        questions = sum(row[outcome] for outcome in OUTCOMES)
+        right = f"{row['right']:,} ({100 * row['right'] / questions:.1f} %)"
+        others = [f"{row[name]:,}" for name in names[1:]]
+        rows.append([form, f"{questions:,}", right, *others])
+    return rows

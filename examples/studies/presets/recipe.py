@@ -7,6 +7,7 @@ import json
 import pathlib
 import shutil
 import tempfile
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -85,12 +86,14 @@ def train(name: str, seed: int | None = None, out: pathlib.Path | None = None) -
         out: where to write the preset; by default the folder presets/NAME.
 
     Returns:
-        The card.
+        The card, and "train_seconds" and "train_cpu_seconds".
     """
     found = recipe(name)
     seed = found.seed if seed is None else seed
     out = pathlib.Path("presets") / name if out is None else out
+    start = time.perf_counter(), time.process_time()
     model = found.train(seed)
+    took = time.perf_counter() - start[0], time.process_time() - start[1]
     if found.calibrate:
         found.calibrate(model, seed)
     with tempfile.TemporaryDirectory() as beside:
@@ -110,7 +113,8 @@ def train(name: str, seed: int | None = None, out: pathlib.Path | None = None) -
         "kilobytes": size,
     }
     folder.write(model, out, "float16", made)
-    return made
+    seconds = dict(zip(("train_seconds", "train_cpu_seconds"), map(round, took)))
+    return {**made, **seconds}
 
 
 def calibrate(name: str) -> dict[str, Any]:

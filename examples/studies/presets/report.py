@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from studies import reports
+
 HEAD = "| preset | class |"
 BASELINE = "baseline "  # begins the names of a baseline's figures
 
@@ -37,6 +39,15 @@ def page(cards: list[dict[str, Any]]) -> str:
     return "\n".join(parts) + "\n"
 
 
+def tables(raw: dict[str, Any]) -> dict[str, str]:
+    """Returns the table of docs/results/dates.md."""
+    trained = raw["seq2seq_dates"]
+    rows = [[_title(name), _value(name, x)] for name, x in trained["figures"].items()]
+    rows.append(["training time", f"{trained['train_seconds']} s"])
+    rows.append(["CPU time of training", f"{trained['train_cpu_seconds']} s"])
+    return {"dates": reports.table(["", f"seed {trained['seed']}"], rows)}
+
+
 def _figures(card: dict[str, Any]) -> str:
     return ", ".join(
         _figure(name, value)
@@ -55,5 +66,12 @@ def _baseline(card: dict[str, Any]) -> str:
 
 
 def _figure(name: str, value: float) -> str:
-    is_percent = name.endswith(" %")
-    return f"{name.removesuffix(' %')} {value:g}" + " %" * is_percent
+    return f"{_title(name)} {_value(name, value)}"
+
+
+def _title(name: str) -> str:
+    return name.removesuffix(" %")
+
+
+def _value(name: str, value: float) -> str:
+    return f"{value:g}" + " %" * name.endswith(" %")

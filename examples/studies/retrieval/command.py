@@ -79,7 +79,7 @@ def main(args: argparse.Namespace) -> int:
     if args.json:
         results = {
             **reports.head("retrieval"),
-            "keras": keras.__version__,
+            "seed": SEED,
             "backend": keras.config.backend(),
             "seconds": round(time.perf_counter() - start, 1),
             "cpu_seconds": round(time.process_time() - cpu, 1),

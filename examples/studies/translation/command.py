@@ -247,14 +247,13 @@ def _do(
     bleu, about = training.scores(model, data, "test", one["order"], samplers)
     result = {**row, "bleu": bleu, **about}
     print(f"  BLEU {bleu}, trained in {row['fit_seconds']:.0f} s", flush=True)
-    run = {**one, "keras": keras.__version__, "settings": settings, "result": result}
+    run = {**one, **reports.environment(), "settings": settings, "result": result}
     return store.add(run)
 
 
 def _report(runs: list[Run]) -> dict[str, Any]:
     return {
         **reports.head("translation"),
-        "keras": keras.__version__,
         "published": [list(row) for row in PUBLISHED],
         "runs": runs,
     }

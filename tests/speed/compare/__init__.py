@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from speed.compare import (
     additive,
@@ -41,12 +42,44 @@ CASES = {
     "dnc": dnc.cases(),
     "dnc_slots": dnc.slots_cases(),
 }
+# The sizes in docs/results/speed.md, by case, without those compiled with XLA.
+PAGE: dict[str, tuple[Mapping[str, Any], ...]] = {
+    "memn2n_step": ({},),
+    "fit_epoch": ({},),
+    "attention_core": tuple(
+        {"T": length, "mask": "none", "mode": "fwd"} for length in (16, 128, 512, 2048)
+    ),
+    "attention_long": ({"mask": "none"},),
+    "multi_head": (
+        {"T": 16, "D": 64},
+        *(
+            {"T": 512, "extra": extra, "mode": mode}
+            for extra, mode in (
+                *(("none", "fwd"), ("causal", "fwd"), ("none", "fwd+bwd")),
+                *(("causal", "fwd+bwd"), ("training", "fwd+bwd")),
+            )
+        ),
+    ),
+    "attention_explicit": tuple(
+        {"T": length, "mode": mode}
+        for length in (16, 1024)
+        for mode in ("fwd", "fwd+bwd")
+    ),
+    "additive": ({"T": 256},),
+    "attention_rnn": ({},),
+    "dnc": ({},),
+    "decoding": ({"U": 128},),
+    "generation": ({},),
+    "retrieval": ({},),
+    "hopfield": ({"of": "heads", "steps": 3},),
+}
 
 
 def select(
     names: Sequence[str] | None = None,
     sizes: Sequence[str] = (),
     quick: bool = False,
+    page: bool = False,
     known: Mapping[str, Sequence[Case]] | None = None,
 ) -> list[Case]:
     """Selects cases by name and size.
@@ -55,6 +88,7 @@ def select(
         names: Names of cases. Defaults to all cases.
         sizes: Strings "KEY=VALUE". Cases whose value for KEY is not VALUE are left out.
         quick: Whether to select only the cases of a quick run.
+        page: Whether to select only the cases in docs/results/speed.md.
         known: Cases by name. Defaults to `CASES`.
 
     Returns:
@@ -74,14 +108,24 @@ def select(
         case
         for name in names or known
         for case in known[name]
-        if _fits(case, wanted) and (case.quick or not quick)
+        if _fits(case, wanted)
+        and (case.quick or not quick)
+        and (on_page(case) or not page)
     ]
     if not chosen:
         raise UsageError(
             "no case is left with "
-            f"case={list(names or known)}, size={list(sizes)}, quick={quick}"
+            f"case={list(names or known)}, size={list(sizes)}, quick={quick}, "
+            f"page={page}"
         )
     return chosen
+
+
+def on_page(case: Case) -> bool:
+    """Returns whether docs/results/speed.md has the case."""
+    return case.sizes.get("compiler") != "xla" and any(
+        {**case.sizes, **sizes} == case.sizes for sizes in PAGE.get(case.name, ())
+    )
 
 
 def _fits(case: Case, wanted: dict[str, str]) -> bool:

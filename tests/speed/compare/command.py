@@ -12,7 +12,7 @@ import tempfile
 from typing import Any
 
 from speed.compare import BACKENDS, CASES, report, select
-from speed.harness import MIN_PAIRS
+from speed.harness import MIN_PAIRS, Case
 from studies.command_line import UsageError
 from studies.command_line import environment as importable
 
@@ -64,6 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", metavar="FILE", help="write all numbers here")
     parser.add_argument(
+        "--page", action="store_true", help="only the cases in docs/results/speed.md"
+    )
+    parser.add_argument(
         "--quick",
         action="store_true",
         help=f"few sizes, {QUICK_PAIRS} pairs: to see that it runs, not to be quoted",
@@ -72,8 +75,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Runs the benchmark. Returns 1 if a backend failed or a result was wrong."""
-    select(args.case, args.size, args.quick)  # unknown names raise an error here
     options = _options(args)
+    _select(options)  # unknown names raise an error here
     facts = report.machine(options["threads"])
     print(report.idle_line(facts), file=sys.stderr)
     runs = [_run_backend(backend, options) for backend in args.backend]
@@ -106,6 +109,7 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         "names": args.case,
         "sizes": args.size,
         "quick": args.quick,
+        "page": args.page,
     }
 
 
@@ -143,9 +147,12 @@ def _run_backend(backend: str, options: dict[str, Any]) -> dict[str, Any]:
     return run
 
 
+def _select(options: dict[str, Any]) -> list[Case]:
+    return select(*(options[name] for name in ("names", "sizes", "quick", "page")))
+
+
 def _first_imports(options: dict[str, Any]) -> list[str]:
-    cases = select(options["names"], options["sizes"], options["quick"])
-    needed = sorted({module for case in cases for module in case.needs})
+    needed = sorted({module for case in _select(options) for module in case.needs})
     return [module for module in needed if importlib.util.find_spec(module)]
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+from collections.abc import Sequence
 from typing import Any
 
-from speed.harness import SEED
+from keras_attention.version import __version__
+from speed.compare import PAGE
+from speed.harness import SAME, SEED
+from studies import reports
 
 SCHEMA = 1
 IDLE_LOAD = 0.25  # mean load of the processors over the last minute
@@ -25,6 +29,62 @@ HEADINGS = (
     "floor ms",
     "ours, per second",
 )
+MEMORY = ("attention_long",)  # tables that also have the memory of a call
+NAMES = {"jax": "JAX", "torch": "torch", "tensorflow": "TensorFlow"}
+# Columns of the tables of docs/results/speed.md that tell the cases of a name apart.
+COLUMNS = {
+    "memn2n_step": ("setting", "call"),
+    "fit_epoch": ("of",),
+    "attention_core": ("T",),
+    "multi_head": ("T", "extra", "mode"),
+    "attention_explicit": ("T", "mode"),
+    "additive": ("mode",),
+    "decoding": ("sampler",),
+    "retrieval": ("S",),
+    "hopfield": ("mode",),
+}
+PEERS = {
+    "keras.layers.RNN": "`keras.layers.RNN` with a hand-written cell",
+    "keras_hub": "KerasHub",
+    "torch, plain": "plain torch",
+    "transformers": "Hugging Face",
+}
+WORDS = {
+    "fwd": "forward",
+    "fwd+bwd": "with gradients",
+    "none": "no mask",
+    "single": "single task",
+    "joint": "joint tasks",
+    "train_function": "compiled or replayed step",
+    "train_on_batch": "`train_on_batch`",
+    "babi": "`MemN2N`, joint bAbI",
+    "dates": "`Seq2Seq`, dates",
+    "translation": "`Transformer`, Multi30k",
+}
+# Rows of the summary: title, case, sizes, and the peer.
+GLANCE: tuple[tuple[str, str, dict[str, int | str], str], ...] = (
+    (
+        "`MemN2N`, a training step, joint tasks",
+        "memn2n_step",
+        {"setting": "joint", "call": "train_on_batch"},
+        "torch, plain",
+    ),
+    (
+        "multi-head layer, T = 512, with gradients",
+        "multi_head",
+        {"T": 512, "extra": "none", "mode": "fwd+bwd"},
+        "keras.layers",
+    ),
+    ("a tiny multi-head layer", "multi_head", {"T": 16, "mode": "fwd"}, "keras.layers"),
+    ("attention over 4,096 tokens, with gradients", "attention_long", {}, "keras.ops"),
+    ("additive score, with gradients", "additive", {"mode": "fwd+bwd"}, "keras.layers"),
+    ("`AttentionRNN`, a training step", "attention_rnn", {}, "keras.layers.RNN"),
+    ("`DNC`, a training step", "dnc", {}, "torch, plain"),
+    ("`Seq2Seq`, greedy search", "decoding", {"sampler": "greedy"}, "keras_hub"),
+    ("`Seq2Seq`, beam search", "decoding", {"sampler": "beam"}, "keras_hub"),
+    ("`CausalLM`, greedy search", "generation", {}, "keras_hub"),
+    ("`CausalLM`, greedy search", "generation", {}, "transformers"),
+)
 LEGEND = """\
 ratio: their time over ours, the median of interleaved pairs; above 1 ours is faster.
 IQR: the middle half of the pairs' ratios. null band: the 5th to 95th percentile of
@@ -40,23 +100,12 @@ def machine(threads: int) -> dict[str, Any]:
     cores = os.cpu_count() or 1
     return {
         "system": platform.platform(),
-        "processor": _processor(),
+        "processor": reports.processor(),
         "cores": cores,
         "threads": threads,
         "load_before": load,
         "idle": load <= IDLE_LOAD * cores,
     }
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def idle_line(facts: dict[str, Any]) -> str:
@@ -83,6 +132,8 @@ def build(
     """
     return {
         "schema": SCHEMA,
+        "command": reports.command(),
+        "keras_attention": __version__,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "seed": SEED,
         "options": options,
@@ -158,3 +209,85 @@ def _align(rows: list[Any]) -> list[str]:
         for row in rows
     ]
     return [lines[0], "-" * max(map(len, lines)), *lines[1:]]
+
+
+def tables(raw: dict[str, Any]) -> dict[str, str]:
+    """Returns the tables of docs/results/speed.md, one for each case, and a summary.
+
+    The raw files are those of `compare --page`, one for each backend.
+    """
+    results: dict[str, list[dict[str, Any]]] = {name: [] for name in PAGE}
+    for backend in NAMES:
+        for run in raw.get(f"compare-{backend}", {"backends": []})["backends"]:
+            for result in run["results"]:
+                if result["status"] == "measured":
+                    results[result["case"]].append(result)
+    found = {name: _page_table(name, rows) for name, rows in results.items()}
+    return {**found, "glance": _glance(results)}
+
+
+def _page_table(name: str, results: list[dict[str, Any]]) -> str:
+    """Formats the results of a case."""
+    columns = COLUMNS.get(name, ())
+    case = ["case"] if columns else []
+    titles = ["backend", *case, "compared with", "ours", "ratio (IQR)", "null band"]
+    memory = [] if name not in MEMORY else ["memory, ours", "theirs"]
+    rows = []
+    for result in results:
+        ratio, null = result["ratio"], result["null"]
+        both = ("ours", result["against"])[: len(memory)]
+        cell = f"{_ratio(result)} ({ratio['q1']:.2f}–{ratio['q3']:.2f})"
+        rows.append(
+            [
+                NAMES[result["backend"]],
+                *[_label(result["sizes"], columns)] * len(case),
+                PEERS.get(result["against"], result["against"]),
+                f"{_number(result['ours_ms'])} ms",
+                cell,
+                f"{null['p5']:.2f}–{null['p95']:.2f}",
+                *(_megabytes(result, who) for who in both),
+            ]
+        )
+    return reports.table([*titles, *memory], rows)
+
+
+def _megabytes(result: dict[str, Any], who: str) -> str:
+    """Formats XLA's scratch memory, or else the growth of the resident set."""
+    for kind in ("xla_scratch", "resident_growth"):
+        found = result["memory"][kind].get(who)
+        if found is not None:
+            return f"{found / 1e6:,.0f} MB"
+    return ""
+
+
+def _glance(results: dict[str, list[dict[str, Any]]]) -> str:
+    """Formats one row for each entry of `GLANCE`, with a column for each backend."""
+    rows = []
+    for title, name, sizes, peer in GLANCE:
+        chosen = {
+            result["backend"]: result
+            for result in results[name]
+            if result["against"] == peer
+            and {**result["sizes"], **sizes} == result["sizes"]
+        }
+        fastest = min(chosen.values(), key=lambda one: one["ours_ms"], default=None)
+        cells = [_ratio(chosen[b]) if b in chosen else "" for b in NAMES]
+        rate = _rate(fastest) if fastest else ""
+        rows.append([title, PEERS.get(peer, peer), *cells, rate])
+    titles = ["what", "compared with", *NAMES.values(), "ours, per second"]
+    return reports.table(titles, rows)
+
+
+def _ratio(result: dict[str, Any]) -> str:
+    noise = " within noise" if result["verdict"] == SAME else ""
+    return f"{result['ratio']['median']:.2f}{noise}"
+
+
+def _label(sizes: dict[str, Any], columns: Sequence[str]) -> str:
+    """Names a case by some of its sizes, for example "T = 16, forward"."""
+    return ", ".join(
+        f"{column} = {sizes[column]:,}"
+        if isinstance(sizes[column], int)
+        else WORDS.get(sizes[column], sizes[column])
+        for column in columns
+    )

@@ -26,7 +26,10 @@ from speed.compare import backends, select
 from speed.harness import Case
 from studies.clocks import device
 
-PACKAGES = ("keras", "jax", "jaxlib", "torch", "tensorflow", "tensorflow-cpu", "numpy")
+PACKAGES = (
+    *("keras", "jax", "jaxlib", "torch", "tensorflow", "tensorflow-cpu", "numpy"),
+    *("keras-hub", "transformers", "dnc"),
+)
 
 Calls = dict[str, Callable[[], Any]]
 
@@ -244,6 +247,7 @@ def main(
     names: list[str] | None,
     sizes: list[str],
     quick: bool,
+    page: bool = False,
 ) -> None:
     """Runs the chosen cases and writes a line of JSON for each result."""
     fix_threads(backend, threads)
@@ -251,7 +255,7 @@ def main(
     options = Options(backend, pairs, threads, sample)
     rates = backends.Rates(backend, threads)
     with open(path, "a") as file:
-        for case in select(names, sizes, quick):
+        for case in select(names, sizes, quick, page):
             if backend not in case.backends:
                 continue
             print(f"  {backend}: {case.label}", file=sys.stderr, flush=True)
