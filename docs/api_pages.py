@@ -13,19 +13,16 @@ import ast
 import collections
 import functools
 import html
-import json
 import posixpath
 import re
 from pathlib import Path
 
 import code_host
-import yaml
-from mkdocs.structure.files import File
-from mkdocs.utils import get_relative_url
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 DIRECTIVE = re.compile(r"^::: (?P<name>\S+)\n(?P<options>(?:    .*\n)*)\n*", re.M)
+ITEM = re.compile(r"^(?=- |\| )", re.M)  # of a list, or a row of a table
 SECTION = re.compile(r"^(?=## )", re.M)
 USE = re.compile(
     r"(?P<link>\]\[keras_attention[\w.]*\.(?P<linked>\w+)\])"
@@ -39,8 +36,8 @@ CONTENTS = re.compile(
 )
 TESTS = 4  # of an object, at most; the page of papers has all
 
-Family = collections.namedtuple("Family", "title groups")
-Group = collections.namedtuple("Group", "heading pages")
+Family = collections.namedtuple("Family", "title guides groups")
+Group = collections.namedtuple("Group", "heading guides pages")
 Page = collections.namedtuple("Page", "title address text shown")
 
 
@@ -61,7 +58,13 @@ def _family(path):
     text = code_host.without_definitions(path.read_text("utf-8")) + "\n"
     sections = SECTION.split(text)
     groups = [_group(section, path.stem) for section in sections]
-    return Family(_heading(sections[0]), [group for group in groups if group.pages])
+    groups = [group for group in groups if group.pages]
+    return Family(_heading(sections[0]), _guides(sections[0]), groups)
+
+
+def _guides(section):
+    links = re.findall(r"\]\(\.\./((?:guides|howto)/[\w-]+\.md)", section)
+    return [DOCS / link for link in links]
 
 
 def _heading(section):
@@ -77,34 +80,50 @@ def _group(section, family):
     text = DIRECTIVE.sub(
         lambda found: "" if has_own_page(found["name"]) else found[0], section
     )
-    shown = [found["name"] for found in DIRECTIVE.finditer(text)]
+    shown = list(_shown(text))
     if shown:
         title = _heading(section)
         address = f"api/{family}/{code_host.slug(title)}.md"
         text = code_host.TARGETS.sub(_one_folder_deeper, text.removeprefix("#"))
         text = DIRECTIVE.sub(_in_its_place, text)
         pages.append(Page(title, address, text, shown))
-    return Group(_heading(section), pages)
+    return Group(_heading(section), _guides(section), pages)
+
+
+def _shown(text):
+    """The names that the directives of a text show: of a module, its functions."""
+    for found in DIRECTIVE.finditer(text):
+        name = found["name"]
+        yield name
+        members = re.search(r"members: (?:false|\[(.*)\])", found["options"])
+        if members:
+            functions = re.findall(r"\w+", members[1] or "")
+        else:
+            nodes = _tree(file_of(name)).body if _is_module(name) else ()
+            functions = [n.name for n in nodes if isinstance(n, ast.FunctionDef)]
+        yield from (
+            f"{name}.{function}" for function in functions if function[0] != "_"
+        )
 
 
 def _page_of_class(found, family):
     name = found["name"]
     title = name.rpartition(".")[2]
-    text = f"---\ntitle: {title}\n---\n\n{_directive(found, heading_level=1)}"
+    text = f"---\ntitle: {title}\n---\n\n" + _directive(found, "heading_level: 1")
     return Page(title, f"api/{family}/{title}.md", text, [name])
 
 
-def _directive(found, **more):
-    options = (yaml.safe_load(found["options"]) or {}).get("options", {})
-    text = json.dumps({**options, **more})
-    return f"::: {found['name']}\n    options: {text}\n\n"
+def _directive(found, *options):
+    lines = [*(f"      {o}" for o in options), *found["options"].splitlines()[1:]]
+    lines = ["    options:", *lines] if lines else []
+    return "\n".join((f"::: {found['name']}", *lines, "", ""))
 
 
 def _in_its_place(found):
     """A module stands under the heading of its page, without one of its own."""
     if _is_module(found["name"]):
-        return _directive(found, show_root_heading=False, heading_level=2)
-    return _directive(found, heading_level=2)
+        return _directive(found, "show_root_heading: false")
+    return _directive(found)
 
 
 def file_of(name):
@@ -171,22 +190,13 @@ def first_line(name):
     return ast.get_docstring(_definition(name)).partition("\n")[0]
 
 
-def _functions(name):
-    """The names that a directive of a module shows, or the name alone."""
-    if not _is_module(name):
-        return [name]
-    nodes = _tree(file_of(name)).body
-    names = [node.name for node in nodes if isinstance(node, ast.FunctionDef)]
-    return [f"{name}.{function}" for function in names if function[0] != "_"]
-
-
 def line_of(page, folder):
     """A line of Markdown that tells what a page has, for a page in a folder."""
     link = posixpath.relpath(page.address, folder)
     (name, *more) = page.shown
     if not more and has_own_page(name):
         return f"- [`{page.title}`]({link}): {first_line(name)}"
-    names = [last for shown in page.shown for last in _functions(shown)]
+    names = (name for name in page.shown if not _is_module(name))
     listed = ", ".join(f"`{name.rpartition('.')[2]}`" for name in names)
     return f"- [{page.title}]({link}): {listed}"
 
@@ -204,8 +214,10 @@ def page_of_family(text, family):
         if group is None:
             parts.append(section)
             continue
-        has_functions = any(len(p.shown) > 1 or p.text[0] == "#" for p in group.pages)
-        start = section.partition("\n")[0] if has_functions else DIRECTIVE.sub("", section)
+        has_functions = any(page.text[0] == "#" for page in group.pages)
+        start = (
+            section.partition("\n")[0] if has_functions else DIRECTIVE.sub("", section)
+        )
         parts.append(f"{start.rstrip()}\n\n{_lines(group, 'api')}\n")
     return "\n".join(parts)
 
@@ -240,6 +252,8 @@ def _stem(entry):
 
 def on_files(files, config):
     """Adds the pages, and their places in the navigation."""
+    from mkdocs.structure.files import File  # docs/notebooks.py does without
+
     for page in pages():
         files.append(File.generated(config, page.address, content=page.text))
     for entry in _families(config):
@@ -264,7 +278,9 @@ def on_page_markdown(markdown, page, config, files):
         return page_of_family(markdown, stem)
     if folder == "api" and stem == "index":
         entries = [next(iter(entry.values())) for entry in _families(config)]
-        families = [entry[0]["Overview"] for entry in entries if entry != "api/index.md"]
+        families = [
+            entry[0]["Overview"] for entry in entries if entry != "api/index.md"
+        ]
         return f"{markdown}\n\n{list_of_all([Path(f).stem for f in families])}"
     return markdown
 
@@ -274,12 +290,26 @@ def equations():
     """{(file, name): [(heading in docs/papers.md, names and files of tests)]}."""
     found = collections.defaultdict(list)
     for section in SECTION.split((DOCS / "papers.md").read_text("utf-8")):
-        for row in re.findall(r"^\|.*\|$", section, re.M):
-            links = [(link["path"], link["name"]) for link in code_host.LINK.finditer(row)]
+        for item in ITEM.split(section):
+            links = code_host.LINK.finditer(item)
+            links = [(link["path"], link["name"]) for link in links]
             tests = [link for link in links if link[0].startswith("tests/")]
             for path, name in links:
                 found[path, name.partition(".")[0]].append((_heading(section), tests))
     return found
+
+
+@functools.cache
+def headings_of_papers():
+    """The headings of docs/papers.md, titles of papers among them."""
+    return re.findall(r"^## (.+)$", (DOCS / "papers.md").read_text("utf-8"), re.M)
+
+
+def _reference(name):
+    """The last part of a docstring, which cites papers by their titles."""
+    node = _definition(name)
+    text = " ".join(((node and ast.get_docstring(node)) or "").split())
+    return re.split("references?:", text.lower())[-1]
 
 
 @functools.cache
@@ -291,6 +321,14 @@ def uses():
             name = use["linked"] or use["named"] or use["called"]
             found[name][path] += 10 if use["link"] else 1
     return found
+
+
+def _guides_of_group(name):
+    """The guides to which the outline links above a name."""
+    for family in outline().values():
+        for group in family.groups:
+            if any(name in page.shown for page in group.pages):
+                return [*group.guides, *family.guides][:1]
 
 
 @functools.cache
@@ -308,17 +346,21 @@ def links_of(name, page, config):
     file = file_of(name).relative_to(ROOT).as_posix()
     last = name.rpartition(".")[2]
     rows = equations().get((file, last), [])
+    cited = _reference(name)
     papers = dict.fromkeys(heading for heading, _ in rows)
+    papers |= dict.fromkeys(p for p in headings_of_papers() if f'"{p.lower()}' in cited)
     tests = list(dict.fromkeys(test for _, tests in rows for test in tests))
     if not tests and last in mentions():
         path = mentions()[last].most_common(1)[0][0]
         tests = [(path, path)]
     guides = uses().get(last, collections.Counter()).most_common(2)
-    guides = [path for path, count in guides if count > max(1, guides[0][1] // 2)]
+    guides = [path for path, count in guides if count > guides[0][1] // 2]
+    guides = guides or _guides_of_group(name)
 
     def inside(address, text, place=""):
-        url = get_relative_url(address.replace(".md", ".html"), page.url)
-        return f'<a href="{url}{place}">{html.escape(text)}</a>'
+        url = posixpath.relpath(address, posixpath.dirname(page.url))
+        url = url.replace(".md", ".html") + place
+        return f'<a href="{url}">{html.escape(text)}</a>'
 
     def code(path, text):
         text = f"<code>{html.escape(text)}</code>"
@@ -326,6 +368,7 @@ def links_of(name, page, config):
         return f'<a href="{url}/blob/HEAD/{path}">{text}</a>' if url else text
 
     parts = {
+        "Name": [f"<code>{name}</code>"],
         "Guide": [
             inside(path.relative_to(DOCS).as_posix(), _heading(path.read_text("utf-8")))
             for path in guides
@@ -334,13 +377,16 @@ def links_of(name, page, config):
             inside("papers.md", paper, f"#{code_host.slug(paper)}") for paper in papers
         ],
         "Tests": [code(*test) for test in tests[:TESTS]],
-        "Source": [code(file, file)],
+        "Source": [code(file, file)] if has_own_page(name) else [],
     }
     if len(tests) > TESTS:
         place = f"#{code_host.slug(rows[0][0])}"
         parts["Tests"].append(inside("papers.md", f"all {len(tests)}", place))
-    told = (f"<b>{kind}:</b> {', '.join(links)}" for kind, links in parts.items() if links)
-    return f'<p class="api-links" data-search-exclude>{"<br>".join(told)}</p>'
+    told = (
+        f"<b>{kind}:</b> {', '.join(links)}" for kind, links in parts.items() if links
+    )
+    text = ("<br>" if has_own_page(name) else " · ").join(told)
+    return f'<p class="api-links" data-search-exclude>{text}</p>'
 
 
 def on_page_content(html, page, config, files):
@@ -351,8 +397,7 @@ def on_page_content(html, page, config, files):
         name
         for found in pages()
         if found.address == page.file.src_uri
-        for shown in found.shown
-        for name in [shown, *_functions(shown)]
+        for name in found.shown
     }
 
     def with_links(found):

@@ -24,6 +24,7 @@ def readable(text, is_class=False):
     text = re.sub(r":(?:func|class|mod|meth):(?=`)", "", text)
     if is_class and re.search(r"^Call arguments:$", text, re.M):
         text = _with_table(text)
+    text = re.sub(r"^Args:$", "Args: Arguments:", text, flags=re.M)
     text = _EXAMPLE.sub(
         lambda example: "Examples:\n" + textwrap.indent(example[1], "    "), text
     )
