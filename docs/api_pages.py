@@ -34,6 +34,12 @@ CONTENTS = re.compile(
     r'(?:(?!<h\d ).)*?<div class="doc doc-contents[^"]*">',
     re.S,
 )
+# The first line of a class, below the links.
+SUMMARY = re.compile(
+    r'(?P<name><h1 .*?)(?P<between><a class="headerlink".*?</h1>.*?'
+    r'<p class="api-links".*?</p>\s*)<p>(?P<summary>.*?)</p>',
+    re.S,
+)
 TESTS = 4  # of an object, at most; the page of papers has all
 
 Family = collections.namedtuple("Family", "title guides groups")
@@ -390,7 +396,10 @@ def links_of(name, page, config):
 
 
 def on_page_content(html, page, config, files):
-    """Puts the links of each class and function below its signature."""
+    """Puts links below each signature, and the first line of a class into its heading.
+
+    So the list of a search shows what each class is, and ranks it by that.
+    """
     if not page.file.src_uri.startswith("api/"):
         return html
     shown = {
@@ -405,4 +414,8 @@ def on_page_content(html, page, config, files):
             return found[0]
         return found[0] + links_of(found["name"], page, config)
 
-    return CONTENTS.sub(with_links, html)
+    return SUMMARY.sub(
+        r"\g<name><small>\g<summary></small>\g<between>",
+        CONTENTS.sub(with_links, html),
+        count=1,
+    )
