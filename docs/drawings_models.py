@@ -44,7 +44,7 @@ def memory_network() -> Drawing:
     d.arrow((365, 240), (365, 94), (298, 94))
     d.arrow((280, 76), (280, 40), (345, 40))
     d.text(312, 28, "u + o", size=12)
-    d.box(345, 24, 90, 32, "W", fill="white")
+    d.box(345, 24, 90, 32, "W_{y}", fill="white")
     d.text(390, 70, "the answer", size=12, color=SOFT)
     # The stack: the output memory of a hop is the input memory of the next.
     d.arrow((460, 10), (460, 420), dashed=True, head=False)
@@ -63,7 +63,7 @@ def memory_network() -> Drawing:
     d.text(625, 242, "u^{2} = u^{1} + o^{1}", size=12, anchor="start")
     d.arrow((615, 138), (615, 88))
     d.text(625, 114, "u^{3} = u^{2} + o^{2}", size=12, anchor="start")
-    d.box(555, 48, 120, 40, "W^{⊤} = C^{2}", "kitchen", size=12)
+    d.box(555, 48, 120, 40, "W_{y}^{⊤} = C^{2}", "kitchen", size=12)
     return d
 
 
@@ -168,7 +168,7 @@ def transformer() -> Drawing:
             (side - 32, 493), (x + 113, 493)
         )
         d.arrow((x + 95, 480), (x + 95, 428))
-        d.text(*((84, 238) if x < 100 else (614, 100)), name, bold=True)
+        d.text(*((84, 238) if x < 100 else (430, 100)), name, bold=True)
         around(x, 444, 394)
     d.arrow((155, 368), (155, 336))
     around(60, 352, 302)
@@ -181,10 +181,10 @@ def transformer() -> Drawing:
     d.text(250, 212, "keys and values (B, S, D)", size=12)
     d.text(372, 314, "K, V", size=12)
     d.text(540, 327, "Q", size=12)
-    d.arrow((525, 154), (525, 98))
-    d.box(450, 66, 150, 32, "Eᵀ, softmax", size=13)
-    d.arrow((525, 66), (525, 46))
-    d.text(525, 36, "the next word", size=13)
+    d.arrow((525, 154), (525, 86))
+    d.box(450, 54, 150, 32, "W_{y}, softmax", size=13)
+    d.arrow((525, 54), (525, 34))
+    d.text(525, 24, "the next word", size=13)
     return d
 
 

@@ -18,12 +18,12 @@ def stacked() -> Drawing:
             d.text(x + 50, y + 70, f"W^{{({layer})}}", size=13, anchor="start")
             if n:
                 d.arrow((x - 80, y + 20), (x, y + 20))
-                d.text(x - 40, y + 6, f"U^{{({layer})}}", size=13)
+                d.text(x - 40, y + 6, f"R^{{({layer})}}", size=13)
     for n, word in enumerate(("the", "cats", "that")):
         x = 130 + 160 * n
         d.box(x, 310, 80, 28, word, fill=GREY, size=13)
         d.arrow((x + 40, 110), (x + 40, 50))
-        d.text(x + 50, 80, "W_{o}", size=13, anchor="start")
+        d.text(x + 50, 80, "W_{y}", size=13, anchor="start")
         d.text(x + 40, 34, f"p(y_{{{n + 2}}} | …)", size=13)
     d.text(54, 324, "read", color=SOFT)
     d.text(54, 34, "predicted", color=SOFT)
@@ -36,12 +36,12 @@ def lstm() -> Drawing:
     d.box(110, 40, 540, 240, fill="#fafafa")
     # The cell state: times f, plus i times the new value.
     d.arrow((30, 80), (166, 80))
-    d.text(60, 64, "c_{t-1}")
+    d.text(60, 64, "m_{t-1}")
     d.box(166, 64, 32, 32, "×", fill=ORANGE, size=18)
     d.arrow((198, 80), (334, 80))
     d.box(334, 64, 32, 32, "+", fill=ORANGE, size=18)
     d.arrow((366, 80), (710, 80))
-    d.text(690, 64, "c_{t}")
+    d.text(690, 64, "m_{t}")
     d.box(334, 130, 32, 32, "×", fill=ORANGE, size=18)
     d.arrow((350, 130), (350, 96))
     # The gates and the new value, from x and the state before.
@@ -115,7 +115,7 @@ def attention() -> Drawing:
     d.text(
         370,
         344,
-        "e_{2j} = a(s_{1}, h_{j}), then α_{2} = softmax(e_{2})",
+        "z_{2j} = score(s_{1}, h_{j}), then α_{2} = softmax(z_{2})",
         size=13,
         color=SOFT,
     )
@@ -134,18 +134,18 @@ def two_paths() -> Drawing:
         30, 352, "the path through the softmax", anchor="start", color=SCORED, bold=True
     )
     d.arrow((540, 170), (540, 312), (460, 312), color=SCORED)
-    d.box(20, 296, 440, 32, "α = softmax(e)")
+    d.box(20, 296, 440, 32, "α = softmax(z)")
     for n in range(3):
         x = 20 + 160 * n
         d.box(x, 130, 100, 40, f"h_{{{n + 1}}}", fill=BLUE)
         d.arrow((x + 50, 44), (x + 50, 130), color=DIRECT)
         d.text(x + 58, 88, f"× α_{{{n + 1}}}", size=13, anchor="start", color=DIRECT)
-        d.box(x + 20, 220, 60, 30, f"e_{{{n + 1}}}")
+        d.box(x + 20, 220, 60, 30, f"z_{{{n + 1}}}")
         d.arrow((x + 50, 296), (x + 50, 250), color=SCORED)
         d.arrow((x + 50, 220), (x + 50, 170), color=SCORED)
         if n:
             d.arrow((x, 150), (x - 60, 150), dashed=True, color=SOFT)
-            d.text(x - 30, 273, "× ∂α_{j}/∂e_{k}", size=13, color=SCORED)
+            d.text(x - 30, 273, "× ∂α_{j}/∂z_{k}", size=13, color=SCORED)
     d.text(590, 352, "dashed: from state to state", size=13, color=SOFT, anchor="end")
     return d
 

@@ -2,8 +2,9 @@
 
 import re
 import struct
+import tomllib
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import code_host
 import notebooks
@@ -13,6 +14,25 @@ ROOT = Path(__file__).resolve().parents[1]
 PICTURE = re.compile(r'<img (?P<rest>[^>]*?)src="(?P<source>[^":]+\.png)"')
 EQUATION = re.compile(r'<math display="block".*?</math>', re.S)
 DOTS_PER_INCH = 160  # of docs/pictures.py; a browser shows 96
+
+
+def on_config(config):
+    """Shows the version, and where the code is.
+
+    The address is `Repository` of [project.urls] in pyproject.toml. There is none while
+    its host ends with ".invalid".
+    """
+    code = (ROOT / "keras_attention" / "version.py").read_text("utf-8")
+    version = re.search(r'__version__ = "(.+)"', code)[1]
+    config.copyright = f"{config.site_name} {version}, Apache License 2.0"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    address = project.get("urls", {}).get("Repository", "").rstrip("/")
+    host = urlsplit(address).hostname
+    if host and not host.endswith(".invalid"):
+        config.repo_url = address
+        config.repo_name = urlsplit(address).path.strip("/")
+        config.edit_uri = "edit/main/docs/"
+    return config
 
 
 def on_files(files, config):
@@ -29,7 +49,8 @@ def on_page_markdown(markdown, page, config, files):
 
     The site does not hold the files of code.
     """
-    text = code_host.LINK.sub(_api_link, code_host.without_definitions(markdown))
+    text = code_host.without_definitions(markdown)
+    text = code_host.LINK.sub(lambda link: _code_link(link, config.repo_url), text)
     path = Path(page.file.src_uri)
     if path.parts[0] != "guides":
         return text
@@ -58,15 +79,24 @@ def on_page_content(html, page, config, files):
     return PICTURE.sub(with_width, html)
 
 
-def _api_link(link):
+def on_post_page(output, page, config):
+    """Leaves out the mark by which the theme's script asks a code host for numbers."""
+    return output.replace(' data-md-component="source"', "")
+
+
+def _code_link(link, repository):
+    """A link to the API, to the code host, or the path where there is no such page."""
     name, path = link["name"], link["path"]
     owner = name.split(".")[0]
     if _has_a_page(owner, path):
         target = f"{path.removesuffix('.py').replace('/', '.')}.{owner}"
-        return f"[`{name}`][{target}]<br><small>{path}</small>"
-    # Long names break behind an underscore rather than anywhere.
-    breakable = name.replace("_", "_<wbr>")
-    return f"<code>{breakable}</code><br><small>{path}</small>"
+        return f"[`{name}`][{target}]"
+    # Long names break behind an underscore rather than anywhere; a plain one would
+    # begin italics.
+    code = f"<code>{name.replace('_', '&#95;<wbr>')}</code>"
+    if repository:
+        return f"[{code}]({repository}/blob/HEAD/{path})"
+    return f"{code} <small>{path}</small>"
 
 
 def _has_a_page(owner, path):
