@@ -34,12 +34,9 @@ CONTENTS = re.compile(
     r'(?:(?!<h\d ).)*?<div class="doc doc-contents[^"]*">',
     re.S,
 )
-# The first line of a class, below the links.
-SUMMARY = re.compile(
-    r'(?P<name><h1 .*?)(?P<between><a class="headerlink".*?</h1>.*?'
-    r'<p class="api-links".*?</p>\s*)<p>(?P<summary>.*?)</p>',
-    re.S,
-)
+HEAD = re.compile(r"(<h1 .*?</span>)(.*?</h1>)", re.S)
+# The first line of a docstring, below the links.
+SUMMARY = re.compile(r'(<p class="api-links".*?</p>\s*)<p>(.*?)</p>', re.S)
 TESTS = 4  # of an object, at most; the page of papers has all
 
 Family = collections.namedtuple("Family", "title guides groups")
@@ -400,22 +397,23 @@ def on_page_content(html, page, config, files):
 
     So the list of a search shows what each class is, and ranks it by that.
     """
-    if not page.file.src_uri.startswith("api/"):
-        return html
-    shown = {
-        name
-        for found in pages()
-        if found.address == page.file.src_uri
-        for name in found.shown
-    }
+    (shown,) = [p.shown for p in pages() if p.address == page.file.src_uri] or [[]]
 
     def with_links(found):
         if found["name"] not in shown or _is_module(found["name"]):
             return found[0]
         return found[0] + links_of(found["name"], page, config)
 
-    return SUMMARY.sub(
-        r"\g<name><small>\g<summary></small>\g<between>",
-        CONTENTS.sub(with_links, html),
-        count=1,
-    )
+    html = CONTENTS.sub(with_links, html)
+    return with_summary(html) if len(shown) == 1 and has_own_page(*shown) else html
+
+
+def with_summary(html):
+    """The page of a class, with the first line of its docstring in the heading.
+
+    The heading becomes the first element, which search takes for the title of a page.
+    """
+    start, end = HEAD.search(html).groups()
+    _, summary = SUMMARY.search(html).groups()
+    text = SUMMARY.sub(r"\1", HEAD.sub("", html, count=1), count=1)
+    return f"{start} <small>{summary}</small>{end}{text}"

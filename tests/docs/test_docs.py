@@ -332,6 +332,7 @@ ELSEWHERE = {
     "keras_attention.record_attention": "keras_attention.layers.record_attention",
     "keras_attention.datasets.babi": "keras_attention.datasets.babi.load",
     "keras_attention.datasets.babi.TASKS": "keras_attention.datasets.babi.load",
+    "keras_attention.text.ENTITY": "keras_attention.text.Link",
     "keras_attention.ops.binary_energy": "keras_attention.ops.energy",
     "keras_attention.ops.sinks": "keras_attention.ops.sinks.sink_attention",
 }
@@ -356,8 +357,8 @@ def test_every_public_name_has_its_place_in_the_api_pages(name, api_pages):
     shown = ELSEWHERE.get(name, name)
     page, place = api_pages.place_of(shown)
     assert place == shown
-    if api_pages.has_own_page(name):
-        assert page.stem == name.rpartition(".")[2]
+    if api_pages.has_own_page(shown):
+        assert page.stem == shown.rpartition(".")[2]
 
 
 def test_a_class_has_its_page_in_its_family_and_abstract_classes_come_last(api_pages):
@@ -410,6 +411,13 @@ def test_the_page_of_a_family_has_a_line_a_class(api_pages):
         f"]({page.address.removeprefix('api/')})" in listed
         for page in api_pages.pages()
     )
+
+
+def test_the_heading_of_a_class_says_what_it_is_and_comes_first(api_pages):
+    links = '<p class="api-links">x</p>'
+    html = f"<div><h1 id='a'>\n<span>A</span> <a>¶</a></h1>f() {links} <p>B</p><p>C</p>"
+    heading = "<h1 id='a'>\n<span>A</span> <small>B</small> <a>¶</a></h1>"
+    assert api_pages.with_summary(html) == f"{heading}<div>f() {links} <p>C</p>"
 
 
 def test_the_shapes_of_a_call_come_before_the_arguments():
