@@ -22,7 +22,7 @@ QUERIES = {
     "shard": ["howto/many-devices"],
     "mask": ["howto/masks"],
     "KV cache": ["howto/generate-with-a-cache"],
-    "how fast": ["results/speed", "faq"],
+    "how fast": ["results/speed", "howto/fast-on-torch", "faq"],
     "dropout": ["faq"],
     "replace keras MultiHeadAttention": ["howto/swap-multi-head-attention"],
     "plot attention weights": ["howto/see-attention"],
