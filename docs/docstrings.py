@@ -1,7 +1,8 @@
 """Lets mkdocstrings read what Google's style has no section for.
 
 In the docstrings, as in those of Keras, "Call arguments:" lists the arguments of
-`call`, the lines of an "Example:" are not indented, and a class has "Returns:".
+`call`, the lines of an "Example:" are not indented, and a class has "Returns:". What a
+call takes and returns becomes a table, which stands before the arguments of the class.
 """
 
 import re
@@ -14,14 +15,16 @@ _EXAMPLE = re.compile(rf"^Example:\n\n(?=>>>)(.*?)(?=^{_SECTION}|\Z)", re.M | re
 _TEXT = r"^({}):\n((?:    .*(?:\n|\Z)|\n)+)"
 _OF_ALL = re.compile(_TEXT.format("Masking|References?|Output shape"), re.M)
 _OF_CLASSES = re.compile(_TEXT.format("Returns"), re.M)
+_CALL = re.compile(_TEXT.format("Call arguments|Returns|Output shape"), re.M)
+_ARGUMENT = re.compile(r"^(\w+): ", re.M)
 
 
 def readable(text, is_class=False):
     """The docstring in sections that griffe knows, the others as plain text."""
     text = re.sub(r":(?:func|class|mod|meth):(?=`)", "", text)
-    text = re.sub(
-        r"^Call arguments:$", "Other Parameters: Call arguments:", text, flags=re.M
-    )
+    if is_class and re.search(r"^Call arguments:$", text, re.M):
+        text = _with_table(text)
+    text = re.sub(r"^Args:$", "Args: Arguments:", text, flags=re.M)
     text = _EXAMPLE.sub(
         lambda example: "Examples:\n" + textwrap.indent(example[1], "    "), text
     )
@@ -32,6 +35,26 @@ def readable(text, is_class=False):
 
 def _as_text(section):
     return f"**{section[1]}:**\n\n{textwrap.dedent(section[2])}"
+
+
+def _with_table(text):
+    """Puts the sections about a call below the first line, as a table."""
+    rows = []
+    for section in _CALL.finditer(text):
+        told = textwrap.dedent(section[2])
+        if section[1] == "Call arguments":
+            names = _ARGUMENT.split(told)[1:]
+            rows += [(f"`{name}`", what) for name, what in zip(names[::2], names[1::2])]
+        else:
+            rows.append((section[1].lower(), told))
+    cells = (f"| {name} | {_cell(what)} |" for name, what in rows)
+    table = "\n".join(("| call argument | shape and meaning |", "|---|---|", *cells))
+    first, _, rest = _CALL.sub("", text).partition("\n\n")
+    return f"{first}\n\n{table}\n\n{rest}"
+
+
+def _cell(text):
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 class ReadableDocstrings(griffe.Extension):

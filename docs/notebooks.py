@@ -12,12 +12,12 @@ installs the package by its name, unless it is installed.
 
 import argparse
 import base64
-import functools
 import json
 import os
 import re
 from pathlib import Path
 
+import api_pages
 import code_host
 import outputs
 
@@ -231,7 +231,7 @@ def in_site(page, url=None):
 
     def address(file, place):
         if isinstance(file, str):
-            file, place = api_place_of(file)
+            file, place = api_pages.place_of(file)
         html = file.relative_to(DOCS).with_suffix(".html").as_posix()
         if url is None:
             here = page.parent.relative_to(DOCS).as_posix()
@@ -241,30 +241,6 @@ def in_site(page, url=None):
         return f"{html}#{place}" if place else html
 
     return address
-
-
-@functools.cache
-def api_place_of(name):
-    """The page of the API that documents a name, and the place in it.
-
-    Raises:
-        LookupError: if there is none.
-    """
-    shown = {
-        found: page
-        for page in sorted((DOCS / "api").glob("*.md"))
-        for found in re.findall(r"^::: (\S+)", page.read_text("utf-8"), re.M)
-    }
-    if name in shown:
-        return shown[name], name
-    module, _, last = name.rpartition(".")
-    if module in shown:
-        return shown[module], name
-    for found, page in shown.items():  # a module under another name
-        same = found.rpartition(".")[2] == module.rpartition(".")[2]
-        if same and code_host.file_of(found) == code_host.file_of(name):
-            return page, f"{found}.{last}"
-    raise LookupError(f"no page of the API documents {name!r}")
 
 
 def to_json(notebook):

@@ -120,7 +120,9 @@ def _distance(query_position: Tensor, key_position: Tensor) -> Tensor:
 
 @export
 class RotaryEmbedding(Position):
-    """Rotates queries and keys, so that scores depend on relative positions.
+    """Rotary position embedding (RoPE): rotates queries and keys by their positions.
+
+    So scores depend on relative positions alone.
 
     Args:
         max_wavelength: m; pair i rotates by the angle m^(−2i/E) per position.

@@ -323,7 +323,8 @@ def test_letters_of_shapes_are_in_the_notation():
 def public_names():
     """What a user imports, and where the API pages must show it."""
     yield from ("keras_attention.record_attention",)
-    modules = ("layers", "models", "visualization", "callbacks", "presets")
+    modules = ("layers", "models", "losses", "callbacks", "schedules", "samplers")
+    modules += ("text", "presets", "visualization", "distribution")
     for module in (*modules, "datasets", "datasets.babi"):
         dotted = f"keras_attention.{module}"
         for name in importlib.import_module(dotted).__all__:
@@ -345,15 +346,124 @@ ELSEWHERE = {
     "keras_attention.record_attention": "keras_attention.layers.record_attention",
     "keras_attention.datasets.babi": "keras_attention.datasets.babi.load",
     "keras_attention.datasets.babi.TASKS": "keras_attention.datasets.babi.load",
+    "keras_attention.text.ENTITY": "keras_attention.text.Link",
     "keras_attention.ops.binary_energy": "keras_attention.ops.energy",
     "keras_attention.ops.sinks": "keras_attention.ops.sinks.sink_attention",
 }
 
 
+@pytest.fixture(scope="module")
+def api_pages():
+    sys.path.insert(0, str(DOCS))  # it imports its neighbour
+    try:
+        yield module_of_docs("api_pages")
+    finally:
+        sys.path.remove(str(DOCS))
+
+
+def object_of(name):
+    module, _, last = name.rpartition(".")
+    return getattr(importlib.import_module(module), last)
+
+
 @pytest.mark.parametrize("name", list(public_names()))
-def test_every_public_name_has_its_place_in_the_api_pages(name):
-    shown = "\n".join(page.read_text("utf-8") for page in (DOCS / "api").glob("*.md"))
-    assert f"::: {ELSEWHERE.get(name, name)}\n" in shown + "\n"
+def test_every_public_name_has_its_place_in_the_api_pages(name, api_pages):
+    shown = ELSEWHERE.get(name, name)
+    page, place = api_pages.place_of(shown)
+    assert place == shown
+    if api_pages.has_own_page(shown):
+        assert page.stem == shown.rpartition(".")[2]
+
+
+def test_a_class_has_its_page_in_its_family_and_abstract_classes_come_last(api_pages):
+    addresses = [page.address for page in api_pages.pages()]
+    assert len(addresses) == len({address.lower() for address in addresses}) > 100
+    for family, (_, _, groups) in api_pages.outline().items():
+        for group in groups:
+            names = [page.shown[0] for page in group.pages]
+            if family in ("layers", "losses", "text"):
+                assert all(
+                    name.startswith(f"keras_attention.{family}.") for name in names
+                )
+            kinds = [object_of(name) for name in names if api_pages.has_own_page(name)]
+            abstract = [inspect.isabstract(kind) for kind in kinds]
+            assert abstract == sorted(abstract), group.heading
+
+
+def test_links_of_a_class_lead_to_its_guide_equations_and_tests(api_pages):
+    class Page:
+        url = "api/models/MemN2N.html"
+
+    class Config:
+        repo_url = "https://x.y/z/"
+
+    links = api_pages.links_of("keras_attention.models.MemN2N", Page, Config)
+    assert 'href="../../guides/memory-networks.html">' in links
+    assert 'href="../../papers.html#end-to-end-memory-networks">' in links
+    assert 'href="../../papers.html#memory-networks"' not in links  # not its own title
+    assert "<code>test_adjacent_tying</code>" in links
+    source = "keras_attention/models/memory_networks/memn2n.py"
+    assert f'href="https://x.y/z/blob/HEAD/{source}"' in links
+    # A function that no page of papers has, in a module of another folder.
+    links = api_pages.links_of("keras_attention.ops.axes.resolve", Page, Config)
+    assert links.count("href") == 0
+
+
+def test_the_page_of_a_family_has_a_line_a_class(api_pages):
+    text = (DOCS / "api" / "layers.md").read_text("utf-8")
+    page = api_pages.page_of_family(text, "layers")
+    assert ":::" not in page
+    assert "- [`KeepMask`](layers/KeepMask.md): Calls a layer, and passes" in page
+    assert "](layers/record-attention.md): `record_attention`, `with_attention`" in page
+    # Prose before functions goes to their page, with its links.
+    (page,) = (
+        page for page in api_pages.pages() if page.address.endswith("/hashing.md")
+    )
+    assert "](../models.md#a-large-memory)" in page.text
+    listed = api_pages.list_of_all(api_pages.outline())
+    assert all(
+        f"]({page.address.removeprefix('api/')})" in listed
+        for page in api_pages.pages()
+    )
+
+
+def test_the_heading_of_a_class_says_what_it_is_and_comes_first(api_pages):
+    links = '<p class="api-links">x</p>'
+    html = f"<div><h1 id='a'>\n<span>A</span> <a>¶</a></h1>f() {links} <p>B</p><p>C</p>"
+    heading = "<h1 id='a'>\n<span>A</span> <small>B</small> <a>¶</a></h1>"
+    assert api_pages.with_summary(html) == f"{heading}<div>f() {links} <p>C</p>"
+
+
+def test_the_shapes_of_a_call_come_before_the_arguments():
+    text = """First line.
+
+More.
+
+Args:
+    size: of it.
+
+Call arguments:
+    query: (B, T),
+        |t| of them.
+    mask: booleans.
+
+Returns:
+    The output.
+
+Raises:
+    ValueError: always.
+"""
+    docstrings = pytest.importorskip("griffe") and module_of_docs("docstrings")
+    first, table, more, args, *_ = docstrings.readable(text, is_class=True).split(
+        "\n\n"
+    )
+    assert (first, more) == ("First line.", "More.")
+    assert table.splitlines()[2:] == [
+        "| `query` | (B, T), \\|t\\| of them. |",
+        "| `mask` | booleans. |",
+        "| returns | The output. |",
+    ]
+    assert args.startswith("Args: Arguments:\n    size")
 
 
 @pytest.mark.parametrize("heading", ["Quick start", "Tests"])

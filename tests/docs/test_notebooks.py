@@ -140,14 +140,15 @@ def test_links_of_a_notebook_of_the_site(notebooks):
         address = notebooks.in_site(page, url)
         assert address(DOCS / "notation.md", "masks") == f"{start}notation.html#masks"
         name = "keras_attention.layers.Hopfield"
-        assert address(name, "") == f"{start}api/layers.html#{name}"
+        assert address(name, "") == f"{start}api/layers/Hopfield.html#{name}"
         links = "keras_attention.ops.memory.links.sparse_links"  # an alias is shown
         shown = "keras_attention.ops.links.sparse_links"
-        assert address(links, "") == f"{start}api/ops.html#{shown}"
+        page_of_links = f"{start}api/ops/external-memory.html"
+        assert address(links, "") == f"{page_of_links}#{shown}"
         notebook = notebooks.notebook_of(page, address, code=False)
         assert ".py#L" not in "".join(sources(notebook, "markdown"))
     with pytest.raises(LookupError, match=r"no page of the API documents 'keras"):
-        notebooks.api_place_of("keras_attention.layers.No")
+        address("keras_attention.layers.No", "")
 
 
 OUTPUTS = """# A title

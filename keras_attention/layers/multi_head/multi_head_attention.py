@@ -45,7 +45,7 @@ GROUPED = {"head_dim": "key_dim", "num_query_heads": "num_heads"}
 
 @export
 class MultiHeadAttention(KerasMethods, AttentionLayer):
-    """Several heads of attention, each with its own projections.
+    """Multi-head or grouped-query attention: heads with projections of their own.
 
         headₕ  = softmax(Wₕ q · (Uₕ k)ᵀ / √E) Vₕ v
         output = O [head₁, …, head_H]
