@@ -159,6 +159,9 @@ def run(text, name, whole=True):
 @contextlib.contextmanager
 def _fit_replaced(trained, whole):
     """Notes in `trained` that `fit` was called, and ends it early if not `whole`."""
+    import keras_attention  # noqa: F401 - it chooses a backend that is installed
+
+    # isort: split
     import keras
 
     fit, signature = keras.Model.fit, inspect.signature(keras.Model.fit)
@@ -231,14 +234,15 @@ def written(text, results):
             start = lines[line - 1].rindex(f"  # {shown}")
             lines[line - 1] = f"{lines[line - 1][:start]}  # {printed}\n"
             continue
-        calls = [line for line, claim in block.prints() if claim is None]
+        calls = {line for line, claim in block.prints() if claim is None}
         behind = {
             line: f"{lines[line - 1].rstrip()}  # {''.join(texts[line])}"
             for line in calls
             if len(texts.get(line, ())) == 1 and lines[line - 1].rstrip().endswith(")")
         }
+        once = "".join(f"{texts[line][0]}\n" for line in sorted(behind)) == printed
         fits = all(len(t) <= COLUMNS and "\n" not in t for t in behind.values())
-        if fits and len(behind) == len(calls) and not block.output:
+        if behind and once and fits and not block.output:
             for line, changed in behind.items():
                 lines[line - 1] = f"{changed}\n"
             continue
@@ -261,6 +265,8 @@ def main(pages):
             results = run(text, page.name)
             os.chdir(here)
         new = written(text, results)
+        if page.read_text("utf-8") != text:
+            raise RuntimeError(f"{page} was edited while it ran.")
         page.write_text(new, "utf-8")
         print(f"{page}: {'written' if new != text else 'shows its outputs'}")
 

@@ -39,7 +39,6 @@ GUIDES = (
     "words.md",
     "recurrence.md",
     "translate.md",
-    "alignments.md",
     "from-bags-to-hops.md",
     "dot-products.md",
     "transformer.md",

@@ -164,13 +164,16 @@ def test_missing_outputs_are_written_into_a_page():
     page = (
         "```python\nprint(1)\nprint(2)  # 3\n```\n\nText.\n\n"
         "```python\nfor n in (1, 2):\n    print(n)\n```\n\n```text\n1\n```\n\n"
-        "```python\nprint(4)\nprint('a\\nb')\n```\n"
+        "```python\nprint(4)\nprint('a\\nb')\n```\n\n"
+        "```python\ndef f():\n    print(5)\n```\n\n```python\nf()\n```\n"
     )
     new = OUTPUTS.written(page, OUTPUTS.run(page, "page.md"))
     assert new == (
         "```python\nprint(1)  # 1\nprint(2)  # 2\n```\n\nText.\n\n"
         "```python\nfor n in (1, 2):\n    print(n)\n```\n\n```text\n1\n2\n```\n\n"
-        "```python\nprint(4)\nprint('a\\nb')\n```\n\n```text\n4\na\nb\n```\n"
+        "```python\nprint(4)\nprint('a\\nb')\n```\n\n```text\n4\na\nb\n```\n\n"
+        "```python\ndef f():\n    print(5)\n```\n\n```python\nf()\n```\n\n"
+        "```text\n5\n```\n"
     )
     check_outputs(new, "page.md", whole=True)
 
