@@ -15,14 +15,18 @@ _EXAMPLE = re.compile(rf"^Example:\n\n(?=>>>)(.*?)(?=^{_SECTION}|\Z)", re.M | re
 _TEXT = r"^({}):\n((?:    .*(?:\n|\Z)|\n)+)"
 _OF_ALL = re.compile(_TEXT.format("Masking|References?|Output shape"), re.M)
 _OF_CLASSES = re.compile(_TEXT.format("Returns"), re.M)
-_CALL = re.compile(_TEXT.format("Call arguments|Returns|Output shape"), re.M)
+_CALL = re.compile(
+    r"^(Call arguments:|Returns:|Output shape:|Inputs: a dict.*\bof)\n"
+    r"((?:    .*(?:\n|\Z)|\n)+)",
+    re.M,
+)
 _ARGUMENT = re.compile(r"^(\w+): ", re.M)
 
 
 def readable(text, is_class=False):
     """The docstring in sections that griffe knows, the others as plain text."""
     text = re.sub(r":(?:func|class|mod|meth):(?=`)", "", text)
-    if is_class and re.search(r"^Call arguments:$", text, re.M):
+    if is_class and re.search(r"^(?:Call arguments:|Inputs: a dict.* of)$", text, re.M):
         text = _with_table(text)
     text = re.sub(r"^Args:$", "Args: Arguments:", text, flags=re.M)
     text = _EXAMPLE.sub(
@@ -42,11 +46,14 @@ def _with_table(text):
     rows = []
     for section in _CALL.finditer(text):
         told = textwrap.dedent(section[2])
-        if section[1] == "Call arguments":
-            names = _ARGUMENT.split(told)[1:]
-            rows += [(f"`{name}`", what) for name, what in zip(names[::2], names[1::2])]
-        else:
-            rows.append((section[1].lower(), told))
+        head = section[1]
+        if head in ("Returns:", "Output shape:"):
+            rows.append((head.lower().rstrip(":"), told))
+            continue
+        if head.startswith("Inputs"):
+            rows.append(("`inputs`", head.removeprefix("Inputs: ") + ":"))
+        names = _ARGUMENT.split(told)[1:]
+        rows += [(f"`{name}`", what) for name, what in zip(names[::2], names[1::2])]
     cells = (f"| {name} | {_cell(what)} |" for name, what in rows)
     table = "\n".join(("| call argument | shape and meaning |", "|---|---|", *cells))
     first, _, rest = _CALL.sub("", text).partition("\n\n")

@@ -464,6 +464,13 @@ Raises:
         "| returns | The output. |",
     ]
     assert args.startswith("Args: Arguments:\n    size")
+    text = "A model.\n\nInputs: a dict of\n    source: (B, S).\n\nReturns:\n    (B,).\n"
+    assert docstrings.readable(text, is_class=True).splitlines()[4:] == [
+        "| `inputs` | a dict of: |",
+        "| `source` | (B, S). |",
+        "| returns | (B,). |",
+        "",
+    ]
 
 
 @pytest.mark.parametrize("heading", ["Quick start", "Tests"])

@@ -80,4 +80,4 @@ def test_source_and_notes_of_the_house_are_not_searched():
             "architecture",
             "decisions",
         )
-        assert "def __init__(" not in document["text"], document["location"]
+        assert "Source code in <code>" not in document["text"], document["location"]
