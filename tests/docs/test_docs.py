@@ -3,8 +3,10 @@
 import contextlib
 import importlib
 import importlib.util
+import inspect
 import json
 import re
+import sys
 from xml.etree import ElementTree
 
 import numpy as np
