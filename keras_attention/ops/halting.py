@@ -63,7 +63,7 @@ def halting_step(
         equations 5 to 8; the weighted update: Dehghani et al., "Universal Transformers"
         (2019), appendix C.
     """
-    p = to_float32(probability)
+    p = to_float32(ops.convert_to_tensor(probability))
     zero = ops.zeros_like(p)
     running = state.is_running
     sum_, remainder, updates = (
