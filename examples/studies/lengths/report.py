@@ -66,8 +66,8 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
                 title += f", seed {run['seed']}"
             cells = [form.format(scale * one[name]) for one in run["result"]["groups"]]
             columns.append((title, cells))
-    titles, cells = zip(*columns)
-    rows = list(zip(map(_range, groups), *cells))
+    titles = [title for title, _ in columns]
+    rows = list(zip(map(_range, groups), *(column for _, column in columns)))
     training = [
         [
             KINDS[run["attention"]],
