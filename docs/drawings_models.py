@@ -19,9 +19,9 @@ def memory_network() -> Drawing:
     ]
     for n, fact in enumerate(facts):
         d.box(10, 306 + 30 * n, 190, 26, fact, fill=GREY, size=12)
-    d.text(105, 410, "the story x_{i}", size=12, color=SOFT)
+    d.text(105, 410, "the story", size=12, color=SOFT)
     d.box(290, 336, 150, 26, "where is the milk?", fill=GREY, size=12)
-    d.text(365, 376, "the question q", size=12, color=SOFT)
+    d.text(365, 376, "the question", size=12, color=SOFT)
     # The memories, the weights and their sum.
     for n in range(3):
         d.box(40 + 44 * n, 232, 36, 44, f"m_{{{n + 1}}}", fill=BLUE)

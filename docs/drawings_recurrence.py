@@ -71,8 +71,6 @@ def lstm() -> Drawing:
     d.arrow((606, 206), (710, 206))
     d.text(690, 190, "h_{t}")
     d.text(430, 328, "× and + : number by number", size=13, color=SOFT)
-    d.box(610, 312, 40, 30, "h_{t}", fill=GREEN, size=13)
-    d.text(656, 328, "a state", size=13, anchor="start", color=SOFT)
     return d
 
 
@@ -145,7 +143,7 @@ def two_paths() -> Drawing:
         d.arrow((x + 50, 220), (x + 50, 170), color=SCORED)
         if n:
             d.arrow((x, 150), (x - 60, 150), dashed=True, color=SOFT)
-            d.text(x - 30, 273, "× ∂α_{j}/∂z_{k}", size=13, color=SCORED)
+            d.text(x - 30, 273, "× ∂α_{j}/∂z_{i}", size=13, color=SCORED)
     d.text(590, 352, "dashed: from state to state", size=13, color=SOFT, anchor="end")
     return d
 
