@@ -37,6 +37,16 @@ CONTENTS = re.compile(
 HEAD = re.compile(r"(<h1 .*?</span>)(.*?</h1>)", re.S)
 # The first line of a docstring, below the links.
 SUMMARY = re.compile(r'(<p class="api-links".*?</p>\s*)<p>(.*?)</p>', re.S)
+# Names that search would list below longer ones, or below guides: a tag makes them first.
+TAGGED = (
+    "Attention",
+    "Hopfield",
+    "MemN2N",
+    "MemNN",
+    "MultiHeadAttention",
+    "Seq2Seq",
+    "Transformer",
+)
 TESTS = 4  # of an object, at most; the page of papers has all
 
 Family = collections.namedtuple("Family", "title guides groups")
@@ -112,7 +122,9 @@ def _shown(text):
 def _page_of_class(found, family):
     name = found["name"]
     title = name.rpartition(".")[2]
-    text = f"---\ntitle: {title}\n---\n\n" + _directive(found, "heading_level: 1")
+    tags = f"tags: [{title}]\n" if title in TAGGED else ""
+    head = f"---\ntitle: {title}\n{tags}---\n\n"
+    text = head + _directive(found, "heading_level: 1")
     return Page(title, f"api/{family}/{title}.md", text, [name])
 
 
