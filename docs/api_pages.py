@@ -37,7 +37,7 @@ CONTENTS = re.compile(
 HEAD = re.compile(r"(<h1 .*?</span>)(.*?</h1>)", re.S)
 # The first line of a docstring, below the links.
 SUMMARY = re.compile(r'(<p class="api-links".*?</p>\s*)<p>(.*?)</p>', re.S)
-# Names that search would list below longer ones, or below guides: a tag makes them first.
+# Names that search would list below longer ones or guides. A tag makes them first.
 TAGGED = (
     "Attention",
     "Hopfield",
@@ -392,6 +392,7 @@ def links_of(name, page, config):
             inside("papers.md", paper, f"#{code_host.slug(paper)}") for paper in papers
         ],
         "Tests": [code(*test) for test in tests[:TESTS]],
+        "Letters": [inside("notation.md", "Notation")] if has_own_page(name) else [],
         "Source": [code(file, file)] if has_own_page(name) else [],
     }
     if len(tests) > TESTS:
