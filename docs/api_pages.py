@@ -370,7 +370,9 @@ def links_of(name, page, config):
         tests = [(path, path)]
     guides = uses().get(last, collections.Counter()).most_common(2)
     guides = [path for path, count in guides if count > guides[0][1] // 2]
-    guides = guides or _guides_of_group(name)
+    of_group = _guides_of_group(name) or []
+    short = [path for path in of_group if path.parent.name == "howto"]
+    guides = list(dict.fromkeys([*short, *guides])) or of_group
 
     def inside(address, text, place=""):
         url = posixpath.relpath(address, posixpath.dirname(page.url))
