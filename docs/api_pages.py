@@ -37,6 +37,16 @@ CONTENTS = re.compile(
 HEAD = re.compile(r"(<h1 .*?</span>)(.*?</h1>)", re.S)
 # The first line of a docstring, below the links.
 SUMMARY = re.compile(r'(<p class="api-links".*?</p>\s*)<p>(.*?)</p>', re.S)
+# Names that search would list below longer ones or guides. A tag makes them first.
+TAGGED = (
+    "Attention",
+    "Hopfield",
+    "MemN2N",
+    "MemNN",
+    "MultiHeadAttention",
+    "Seq2Seq",
+    "Transformer",
+)
 TESTS = 4  # of an object, at most; the page of papers has all
 
 Family = collections.namedtuple("Family", "title guides groups")
@@ -112,7 +122,9 @@ def _shown(text):
 def _page_of_class(found, family):
     name = found["name"]
     title = name.rpartition(".")[2]
-    text = f"---\ntitle: {title}\n---\n\n" + _directive(found, "heading_level: 1")
+    tags = f"tags: [{title}]\n" if title in TAGGED else ""
+    head = f"---\ntitle: {title}\n{tags}---\n\n"
+    text = head + _directive(found, "heading_level: 1")
     return Page(title, f"api/{family}/{title}.md", text, [name])
 
 
@@ -358,7 +370,9 @@ def links_of(name, page, config):
         tests = [(path, path)]
     guides = uses().get(last, collections.Counter()).most_common(2)
     guides = [path for path, count in guides if count > guides[0][1] // 2]
-    guides = guides or _guides_of_group(name)
+    of_group = _guides_of_group(name) or []
+    short = [path for path in of_group if path.parent.name == "howto"]
+    guides = list(dict.fromkeys([*short, *guides])) or of_group
 
     def inside(address, text, place=""):
         url = posixpath.relpath(address, posixpath.dirname(page.url))
@@ -380,6 +394,7 @@ def links_of(name, page, config):
             inside("papers.md", paper, f"#{code_host.slug(paper)}") for paper in papers
         ],
         "Tests": [code(*test) for test in tests[:TESTS]],
+        "Letters": [inside("notation.md", "Notation")] if has_own_page(name) else [],
         "Source": [code(file, file)] if has_own_page(name) else [],
     }
     if len(tests) > TESTS:

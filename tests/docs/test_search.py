@@ -37,6 +37,14 @@ QUERIES = {
     "label smoothing": ["api/losses/SmoothedCrossentropy"],
     "grouped query attention": ["api/layers/MultiHeadAttention"],
     "torch.compile slow": ["howto/fast-on-torch"],
+    # Names of classes, of which longer names begin with some.
+    "Attention": ["api/layers/Attention"],
+    "MultiHeadAttention": ["api/layers/MultiHeadAttention"],
+    "Hopfield": ["api/layers/Hopfield"],
+    "Transformer": ["api/models/Transformer"],
+    "Seq2Seq": ["api/models/Seq2Seq"],
+    "DNC": ["api/layers/DNC"],
+    "MemN2N": ["api/models/MemN2N"],
 }
 # What a browser gives to the worker of the theme's search.
 BROWSER = """

@@ -1,8 +1,8 @@
 """Published bAbI test errors in per cent, with one column per model.
 
 The columns come from Sukhbaatar et al. 2015 (tables 1 to 3), Weston et al. 2015, Graves
-et al. 2016, Dehghani et al. 2019 and others; docs/results/babi.md gives the source of
-each column.
+et al. 2016, Dehghani et al. 2019 and others; docs/results/babi.md and dnc.md name the
+papers of the columns that they show.
 """
 
 from __future__ import annotations

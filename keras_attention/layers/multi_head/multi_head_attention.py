@@ -45,7 +45,7 @@ GROUPED = {"head_dim": "key_dim", "num_query_heads": "num_heads"}
 
 @export
 class MultiHeadAttention(KerasMethods, AttentionLayer):
-    """Multi-head or grouped-query attention: heads with projections of their own.
+    """Multi-head or grouped-query attention: replaces Keras' `MultiHeadAttention`.
 
         headₕ  = softmax(Wₕ q · (Uₕ k)ᵀ / √E) Vₕ v
         output = O [head₁, …, head_H]
@@ -53,11 +53,11 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
     The scale is 1/√E. For another one, use `Hopfield(beta=…)`, which is this layer with
     one step.
 
-    The layer replaces `keras.layers.MultiHeadAttention`. It has the same arguments, the
-    same call, the same weights in the same order, and the same results. It fixes these
-    defects of Keras' layer: the masks of the inputs stay unchanged, an explicit
-    `query_mask` has an effect, a fully masked query gets output 0 from every head on
-    every path, and a dropout rate does not slow down inference.
+    It has the arguments of `keras.layers.MultiHeadAttention`, the same call, the same
+    weights in the same order, and the same results. It fixes these defects of Keras'
+    layer: the masks of the inputs stay unchanged, an explicit `query_mask` has an
+    effect, a fully masked query gets output 0 from every head on every path, and a
+    dropout rate does not slow down inference.
 
     Args:
         num_heads: H, the number of query heads.
@@ -71,8 +71,8 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
             and the features.
         sliding_window: w; query t attends only to keys s with |t − s| < w, before and
             after t unless the call is causal. None for no window.
-        flash_attention: False always computes the weights explicitly. Otherwise the
-            layer uses the backend's fused attention whenever it supports the call.
+        flash_attention: False always computes the weights explicitly; None and True use
+            the backend's fused attention where it supports the call.
         kernel_initializer: the initializer of the kernels.
         bias_initializer: the initializer of the biases.
         kernel_regularizer: the regularizer of the kernels.

@@ -92,10 +92,10 @@ RECIPE = Recipe(
     "examples/studies/dnc underground --seeds 0`.",
     licence="Simulated by this package: Apache 2.0",
     limits="It reads up to 112 edges and follows up to 8 lines. An edge leads in one "
-    "direction, and a line leaves a place once. It names a place for each line, also "
-    "if the line does not leave the place before. It searches no paths. The training "
-    "takes 30 minutes of CPU time; this limits it, so that another machine ends at "
-    "another step, with other weights.",
+    "direction, and a line leaves a place at most once. After each line it names a "
+    "place, even where that line does not leave the place before. It does not search "
+    "for paths: you name the lines. The training takes 30 minutes of CPU time; this "
+    "limits it, so that another machine ends at another step, with other weights.",
     baseline="a loop over a dict from place and line to place",
     use='model.answer(["Bank | east | Tower", "Tower | north | Park"], '
     '"Bank | east | north")',

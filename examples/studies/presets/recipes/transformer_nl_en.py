@@ -38,7 +38,8 @@ def measure(model: Any) -> dict[str, float]:
 RECIPE = Recipe(
     what="Translates short everyday sentences from Dutch to English.",
     data=shared.TATOEBA.format("The Dutch and English sentences")
-    + " A twentieth of the pairs is the test set; no sentence of it was trained on.",
+    + " A twentieth of the pairs is the test set; none of its sentences occurs in the "
+    "training set.",
     licence=shared.LICENCE,
     limits="Sentences of at most 16 words and marks, of the 4,000 most frequent Dutch "
     "words; other words are skipped or guessed. It often gets the gist and misses the "
