@@ -75,7 +75,7 @@ def dnc() -> Drawing:
     d.box(20, 350, 80, 34, "input x_{t}", fill=GREY, size=13)
     d.arrow((85, 150), (85, 76))
     d.box(30, 42, 110, 34, "output y_{t}", fill=GREY, size=13)
-    d.text(290, 18, "interface ξ_{t}: keys, gates, modes, words", size=13, color=SOFT)
+    d.text(290, 18, "interface: keys, gates, modes, words", size=13, color=SOFT)
     d.box(
         230,
         70,

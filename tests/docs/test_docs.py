@@ -486,7 +486,7 @@ def test_first_block_of_the_readme_is_one_command(heading):
 DRAWS = {
     "transformer.md": "## 4.",
     "hops-are-layers.md": "## What that buys",
-    "hopfield.md": "## The layers",
+    "hopfield.md": "### Layers that learn",
     "dnc.md": "## The network",
 }
 
