@@ -144,6 +144,14 @@ def _definition(name):
     return next((node for node in nodes if getattr(node, "name", None) == last), None)
 
 
+def _is_defined(name):
+    """Whether a function, a class, or a method of a class exists."""
+    owner, _, last = name.rpartition(".")
+    owner = owner.rpartition(".")[2]
+    dotted = f"{owner}.{last}" if owner[:1].isupper() else last
+    return code_host.is_defined(file_of(name), dotted)
+
+
 def _is_module(name):
     last = name.rpartition(".")[2]
     return _definition(name) is None and file_of(name).stem in (last, "__init__")
@@ -170,16 +178,17 @@ def place_of(name):
     Raises:
         LookupError: if there is none.
     """
-    shown = {name: DOCS / page.address for page in pages() for name in page.shown}
-    if name in shown:
-        return shown[name], name
+    documented = {n: DOCS / page.address for page in pages() for n in page.shown}
+    if name in documented:
+        return documented[name], name
     module, _, last = name.rpartition(".")
-    if module in shown:
-        return shown[module], name
-    for module_name, address in shown.items():  # a module under another name
-        same = module_name.rpartition(".")[2] == module.rpartition(".")[2]
-        if same and file_of(module_name) == file_of(name):
-            return address, f"{module_name}.{last}"
+    if _is_defined(name):
+        if module in documented:
+            return documented[module], name
+        for other, address in documented.items():  # a module under another name
+            same = other.rpartition(".")[2] == module.rpartition(".")[2]
+            if same and file_of(other) == file_of(name):
+                return address, f"{other}.{last}"
     raise LookupError(f"no page of the API documents {name!r}")
 
 

@@ -377,6 +377,12 @@ def test_every_public_name_has_its_place_in_the_api_pages(name, api_pages):
         assert page.stem == shown.rpartition(".")[2]
 
 
+@pytest.mark.parametrize("name", ["ops.energy.nowhere", "models.CausalLM.nowhere"])
+def test_a_name_that_is_not_defined_has_no_place(name, api_pages):
+    with pytest.raises(LookupError, match="nowhere"):
+        api_pages.place_of(f"keras_attention.{name}")
+
+
 def test_a_class_has_its_page_in_its_family_and_abstract_classes_come_last(api_pages):
     addresses = [page.address for page in api_pages.pages()]
     assert len(addresses) == len({address.lower() for address in addresses}) > 100
