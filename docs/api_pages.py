@@ -343,16 +343,6 @@ def _guides_of_group(name):
                 return [*group.guides, *family.guides][:1]
 
 
-@functools.cache
-def mentions():
-    """{name of a class: Counter of the files of tests that name it}."""
-    counts = collections.defaultdict(collections.Counter)
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        for name in re.findall(r"\b[A-Z]\w+", path.read_text("utf-8")):
-            counts[name][path.relative_to(ROOT).as_posix()] += 1
-    return counts
-
-
 def links_of(name, page, config):
     """The links below the signature of a name: pages, equations, tests, source."""
     file = file_of(name).relative_to(ROOT).as_posix()
@@ -362,9 +352,6 @@ def links_of(name, page, config):
     papers = dict.fromkeys(heading for heading, _ in rows)
     papers |= dict.fromkeys(p for p in headings_of_papers() if f'"{p.lower()}' in cited)
     tests = list(dict.fromkeys(test for _, tests in rows for test in tests))
-    if not tests and last in mentions():
-        path = mentions()[last].most_common(1)[0][0]
-        tests = [(path, path)]
     guides = uses().get(last, collections.Counter()).most_common(2)
     guides = [path for path, count in guides if count > guides[0][1] // 2]
     guides = guides or _guides_of_group(name)
