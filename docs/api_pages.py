@@ -86,12 +86,12 @@ def _heading(section):
 
 def _group(section, family):
     pages = [
-        _page_of_class(found, family)
-        for found in DIRECTIVE.finditer(section)
-        if has_own_page(found["name"])
+        _page_of_class(match, family)
+        for match in DIRECTIVE.finditer(section)
+        if has_own_page(match["name"])
     ]
     text = DIRECTIVE.sub(
-        lambda found: "" if has_own_page(found["name"]) else found[0], section
+        lambda match: "" if has_own_page(match["name"]) else match[0], section
     )
     shown = list(_shown(text))
     if shown:
@@ -105,10 +105,10 @@ def _group(section, family):
 
 def _shown(text):
     """The names that the directives of a text show: of a module, its functions."""
-    for found in DIRECTIVE.finditer(text):
-        name = found["name"]
+    for match in DIRECTIVE.finditer(text):
+        name = match["name"]
         yield name
-        members = re.search(r"members: (?:false|\[(.*)\])", found["options"])
+        members = re.search(r"members: (?:false|\[(.*)\])", match["options"])
         if members:
             functions = re.findall(r"\w+", members[1] or "")
         else:
@@ -119,26 +119,26 @@ def _shown(text):
         )
 
 
-def _page_of_class(found, family):
-    name = found["name"]
+def _page_of_class(match, family):
+    name = match["name"]
     title = name.rpartition(".")[2]
     tags = f"tags: [{title}]\n" if title in TAGGED else ""
     head = f"---\ntitle: {title}\n{tags}---\n\n"
-    text = head + _directive(found, "heading_level: 1")
+    text = head + _directive(match, "heading_level: 1")
     return Page(title, f"api/{family}/{title}.md", text, [name])
 
 
-def _directive(found, *options):
-    lines = [*(f"      {o}" for o in options), *found["options"].splitlines()[1:]]
+def _directive(match, *options):
+    lines = [*(f"      {o}" for o in options), *match["options"].splitlines()[1:]]
     lines = ["    options:", *lines] if lines else []
-    return "\n".join((f"::: {found['name']}", *lines, "", ""))
+    return "\n".join((f"::: {match['name']}", *lines, "", ""))
 
 
-def _in_its_place(found):
+def _in_its_place(match):
     """A module stands under the heading of its page, without one of its own."""
-    if _is_module(found["name"]):
-        return _directive(found, "show_root_heading: false")
-    return _directive(found)
+    if _is_module(match["name"]):
+        return _directive(match, "show_root_heading: false")
+    return _directive(match)
 
 
 def file_of(name):
@@ -156,16 +156,24 @@ def _definition(name):
     return next((node for node in nodes if getattr(node, "name", None) == last), None)
 
 
+def _is_defined(name):
+    """Whether a function, a class, or a method of a class exists."""
+    owner, _, last = name.rpartition(".")
+    owner = owner.rpartition(".")[2]
+    dotted = f"{owner}.{last}" if owner[:1].isupper() else last
+    return code_host.is_defined(file_of(name), dotted)
+
+
 def _is_module(name):
     last = name.rpartition(".")[2]
     return _definition(name) is None and file_of(name).stem in (last, "__init__")
 
 
-def _one_folder_deeper(found):
-    target = found[1]
+def _one_folder_deeper(match):
+    target = match[1]
     if re.match(r"[a-z]+:|#", target):
-        return found[0]
-    return found[0].replace(target, posixpath.normpath(f"../{target}"), 1)
+        return match[0]
+    return match[0].replace(target, posixpath.normpath(f"../{target}"), 1)
 
 
 def pages():
@@ -182,16 +190,17 @@ def place_of(name):
     Raises:
         LookupError: if there is none.
     """
-    shown = {found: DOCS / page.address for page in pages() for found in page.shown}
-    if name in shown:
-        return shown[name], name
+    documented = {n: DOCS / page.address for page in pages() for n in page.shown}
+    if name in documented:
+        return documented[name], name
     module, _, last = name.rpartition(".")
-    if module in shown:
-        return shown[module], name
-    for found, address in shown.items():  # a module under another name
-        same = found.rpartition(".")[2] == module.rpartition(".")[2]
-        if same and file_of(found) == file_of(name):
-            return address, f"{found}.{last}"
+    if _is_defined(name):
+        if module in documented:
+            return documented[module], name
+        for other, address in documented.items():  # a module under another name
+            same = other.rpartition(".")[2] == module.rpartition(".")[2]
+            if same and file_of(other) == file_of(name):
+                return address, f"{other}.{last}"
     raise LookupError(f"no page of the API documents {name!r}")
 
 
@@ -208,8 +217,8 @@ def first_line(name):
 def line_of(page, folder):
     """A line of Markdown that tells what a page has, for a page in a folder."""
     link = posixpath.relpath(page.address, folder)
-    (name, *more) = page.shown
-    if not more and has_own_page(name):
+    (name, *others) = page.shown
+    if not others and has_own_page(name):
         return f"- [`{page.title}`]({link}): {first_line(name)}"
     names = (name for name in page.shown if not _is_module(name))
     listed = ", ".join(f"`{name.rpartition('.')[2]}`" for name in names)
@@ -303,15 +312,15 @@ def on_page_markdown(markdown, page, config, files):
 @functools.cache
 def equations():
     """{(file, name): [(heading in docs/papers.md, names and files of tests)]}."""
-    found = collections.defaultdict(list)
+    rows = collections.defaultdict(list)
     for section in SECTION.split((DOCS / "papers.md").read_text("utf-8")):
         for item in ITEM.split(section):
             links = code_host.LINK.finditer(item)
             links = [(link["path"], link["name"]) for link in links]
             tests = [link for link in links if link[0].startswith("tests/")]
             for path, name in links:
-                found[path, name.partition(".")[0]].append((_heading(section), tests))
-    return found
+                rows[path, name.partition(".")[0]].append((_heading(section), tests))
+    return rows
 
 
 @functools.cache
@@ -330,12 +339,12 @@ def _reference(name):
 @functools.cache
 def uses():
     """{name: Counter of the pages that use it in code or link to it}."""
-    found = collections.defaultdict(collections.Counter)
+    counts = collections.defaultdict(collections.Counter)
     for path in sorted([*DOCS.glob("guides/*.md"), *DOCS.glob("howto/*.md")]):
         for use in USE.finditer(code_host.without_definitions(path.read_text("utf-8"))):
             name = use["linked"] or use["named"] or use["called"]
-            found[name][path] += 10 if use["link"] else 1
-    return found
+            counts[name][path] += 10 if use["link"] else 1
+    return counts
 
 
 def _guides_of_group(name):
@@ -344,16 +353,6 @@ def _guides_of_group(name):
         for group in family.groups:
             if any(name in page.shown for page in group.pages):
                 return [*group.guides, *family.guides][:1]
-
-
-@functools.cache
-def mentions():
-    """{name of a class: Counter of the files of tests that name it}."""
-    found = collections.defaultdict(collections.Counter)
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        for name in re.findall(r"\b[A-Z]\w+", path.read_text("utf-8")):
-            found[name][path.relative_to(ROOT).as_posix()] += 1
-    return found
 
 
 def links_of(name, page, config):
@@ -365,9 +364,6 @@ def links_of(name, page, config):
     papers = dict.fromkeys(heading for heading, _ in rows)
     papers |= dict.fromkeys(p for p in headings_of_papers() if f'"{p.lower()}' in cited)
     tests = list(dict.fromkeys(test for _, tests in rows for test in tests))
-    if not tests and last in mentions():
-        path = mentions()[last].most_common(1)[0][0]
-        tests = [(path, path)]
     guides = uses().get(last, collections.Counter()).most_common(2)
     guides = [path for path, count in guides if count > guides[0][1] // 2]
     of_group = _guides_of_group(name) or []
@@ -400,10 +396,10 @@ def links_of(name, page, config):
     if len(tests) > TESTS:
         place = f"#{code_host.slug(rows[0][0])}"
         parts["Tests"].append(inside("papers.md", f"all {len(tests)}", place))
-    told = (
+    lines = (
         f"<b>{kind}:</b> {', '.join(links)}" for kind, links in parts.items() if links
     )
-    text = ("<br>" if has_own_page(name) else " · ").join(told)
+    text = ("<br>" if has_own_page(name) else " · ").join(lines)
     return f'<p class="api-links" data-search-exclude>{text}</p>'
 
 
@@ -414,10 +410,10 @@ def on_page_content(html, page, config, files):
     """
     (shown,) = [p.shown for p in pages() if p.address == page.file.src_uri] or [[]]
 
-    def with_links(found):
-        if found["name"] not in shown or _is_module(found["name"]):
-            return found[0]
-        return found[0] + links_of(found["name"], page, config)
+    def with_links(match):
+        if match["name"] not in shown or _is_module(match["name"]):
+            return match[0]
+        return match[0] + links_of(match["name"], page, config)
 
     html = CONTENTS.sub(with_links, html)
     return with_summary(html) if len(shown) == 1 and has_own_page(*shown) else html

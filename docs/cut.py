@@ -21,7 +21,7 @@ BAR = 4  # pixels, the least height of a scroll bar that one sees
 
 # What is wider than a frame around it: [name, what is wrong or ""], "" if it scrolls.
 MEASURE = """(bar) => {
-  const page = document.documentElement, found = [];
+  const page = document.documentElement, overflows = [];
   for (const closed of document.querySelectorAll("details:not([open])"))
     closed.open = true;
   const judge = (frame, style) => {
@@ -56,11 +56,11 @@ MEASURE = """(bar) => {
     const wrong = state(element);
     if (wrong === null) continue;
     const text = (element.textContent || element.getAttribute("src")).trim();
-    found.push([element.localName, text.replace(/\\s+/g, " ").slice(0, 60), wrong]);
+    overflows.push([element.localName, text.replace(/\\s+/g, " ").slice(0, 60), wrong]);
   }
   if (page.scrollWidth > page.clientWidth)
-    found.push(["page", "", "it scrolls sideways"]);
-  return found;
+    overflows.push(["page", "", "it scrolls sideways"]);
+  return overflows;
 }"""
 
 
@@ -90,7 +90,7 @@ def measure(paths, widths=WIDTHS):
     """
     from playwright.sync_api import sync_playwright
 
-    found = []
+    overflows = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=_chromium(),
@@ -106,9 +106,11 @@ def measure(paths, widths=WIDTHS):
             for width in widths:
                 page.set_viewport_size({"width": width, "height": 900})
                 page.wait_for_timeout(100)  # docs/scroll.js marks frames that scroll
-                found += [(path, width, *each) for each in page.evaluate(MEASURE, BAR)]
+                overflows += [
+                    (path, width, *each) for each in page.evaluate(MEASURE, BAR)
+                ]
         browser.close()
-    return found
+    return overflows
 
 
 def main(site, *names):
@@ -127,12 +129,12 @@ def main(site, *names):
         return 0
     site = Path(site)
     paths = [site / name for name in names] or sorted(site.rglob("*.html"))
-    found = measure(paths)
-    cut = [each for each in found if each[-1]]
+    overflows = measure(paths)
+    cut = [each for each in overflows if each[-1]]
     for path, width, tag, text, wrong in cut:
         print(f"{path.relative_to(site)}, {width} px: {tag} {text!r}: {wrong}")
     for width in WIDTHS:
-        scrolls = [each for each in found if each[1] == width and not each[-1]]
+        scrolls = [each for each in overflows if each[1] == width and not each[-1]]
         print(f"{width} px: {len(scrolls)} scroll in sight")
     print(f"{len(paths)} pages, {len(cut)} cut")
     return int(bool(cut))

@@ -45,19 +45,19 @@ def _with_table(text):
     """Puts the sections about a call below the first line, as a table."""
     rows = []
     for section in _CALL.finditer(text):
-        told = textwrap.dedent(section[2])
+        body = textwrap.dedent(section[2])
         head = section[1]
         if head in ("Returns:", "Output shape:"):
-            rows.append((head.lower().rstrip(":"), told))
+            rows.append((head.lower().rstrip(":"), body))
             continue
         if head.startswith("Inputs"):
             rows.append(("`inputs`", head.removeprefix("Inputs: ") + ":"))
-        names = _ARGUMENT.split(told)[1:]
+        names = _ARGUMENT.split(body)[1:]
         rows += [(f"`{name}`", what) for name, what in zip(names[::2], names[1::2])]
     cells = (f"| {name} | {_cell(what)} |" for name, what in rows)
     table = "\n".join(("| call argument | shape and meaning |", "|---|---|", *cells))
-    first, _, rest = _CALL.sub("", text).partition("\n\n")
-    return f"{first}\n\n{table}\n\n{rest}"
+    first, _, remainder = _CALL.sub("", text).partition("\n\n")
+    return f"{first}\n\n{table}\n\n{remainder}"
 
 
 def _cell(text):

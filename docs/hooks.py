@@ -69,12 +69,12 @@ def on_page_content(html, page, config, files):
     within <math>, so the frame is an element around it.
     """
 
-    def with_width(found):
-        path = Path(page.file.abs_src_path).parent / unquote(found["source"])
-        if not path.exists() or "width=" in found["rest"]:
-            return found[0]
+    def with_width(match):
+        path = Path(page.file.abs_src_path).parent / unquote(match["source"])
+        if not path.exists() or "width=" in match["rest"]:
+            return match[0]
         (width,) = struct.unpack(">I", path.read_bytes()[16:20])
-        return f'<img width="{round(width * 96 / DOTS_PER_INCH)}" {found[0][5:]}'
+        return f'<img width="{round(width * 96 / DOTS_PER_INCH)}" {match[0][5:]}'
 
     html = EQUATION.sub(r'<span class="equation">\g<0></span>', html)
     return PICTURE.sub(with_width, html)

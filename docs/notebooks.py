@@ -160,7 +160,7 @@ def _images(drawn, alternatives):
 
 def _markdown_cells(text, shown, page, places, address):
     """A cell of Markdown, or none; pictures that the code before shows are left out."""
-    text = PICTURE.sub(lambda found: "" if found["file"] in shown else found[0], text)
+    text = PICTURE.sub(lambda match: "" if match["file"] in shown else match[0], text)
     if text.strip():
         yield _markdown_cell(text.strip("\n"), page, places, address)
 
@@ -168,10 +168,10 @@ def _markdown_cells(text, shown, page, places, address):
 def _markdown_cell(text, page, places, address):
     pictures = {}
 
-    def target(found):
-        path, _, place = found[1].partition("#")
+    def target(match):
+        path, _, place = match[1].partition("#")
         if re.match(r"[a-z]+:", path):
-            return found[0]
+            return match[0]
         if not path:  # Jupyter's own anchors
             return f"](#{places[place].replace(' ', '-')})"
         file = (page.parent / path).resolve()
@@ -183,7 +183,7 @@ def _markdown_cell(text, page, places, address):
 
     def shown(prose):
         prose = code_host.TARGETS.sub(target, prose)
-        return code_host.API.sub(lambda found: f"]({address(found[1], '')})", prose)
+        return code_host.API.sub(lambda match: f"]({address(match[1], '')})", prose)
 
     parts = BLOCK.split(text)
     for number, part in enumerate(parts):
@@ -201,12 +201,12 @@ def _markdown_cell(text, page, places, address):
     return {**cell, "attachments": pictures} if pictures else cell
 
 
-def _quoted(found):
+def _quoted(match):
     """An admonition as a quotation, since Jupyter does not know admonitions."""
-    title = found["title"] or found["kind"].capitalize()
-    told = re.sub(r"^ {4}", "", found["text"], flags=re.M).strip("\n").splitlines()
+    title = match["title"] or match["kind"].capitalize()
+    lines = re.sub(r"^ {4}", "", match["text"], flags=re.M).strip("\n").splitlines()
     return (
-        "\n".join(f"> {line}".rstrip() for line in (f"**{title}**", "", *told)) + "\n"
+        "\n".join(f"> {line}".rstrip() for line in (f"**{title}**", "", *lines)) + "\n"
     )
 
 
@@ -253,14 +253,14 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="where to write the notebooks")
     parser.add_argument("--site", help="the address of a site, for links")
-    given = parser.parse_args(arguments)
-    given.folder.mkdir(parents=True, exist_ok=True)
-    folder = given.folder.resolve()
+    options = parser.parse_args(arguments)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    folder = options.folder.resolve()
     for page in GUIDES:
-        address = in_site(page, given.site) if given.site else in_checkout(folder)
-        notebook = notebook_of(page, address, code=not given.site)
+        address = in_site(page, options.site) if options.site else in_checkout(folder)
+        notebook = notebook_of(page, address, code=not options.site)
         (folder / f"{page.stem}.ipynb").write_text(to_json(notebook), "utf-8")
-        print(given.folder / f"{page.stem}.ipynb")
+        print(options.folder / f"{page.stem}.ipynb")
 
 
 if __name__ == "__main__":

@@ -200,21 +200,21 @@ def compared(results, whole=True):
         was printed, whether they are alike), in the order of the page.
     """
     claims = {line: claim for block, _ in results for line, claim in block.prints()}
-    found = []
+    comparisons = []
     for block, printed in results:
         below = [p for p in printed if claims.get(p.line) is None]
         for line, text, trained in printed:
             if claims.get(line) is not None and (whole or not trained):
                 same = alike(claims[line], text, trained)
-                found.append((block, line, claims[line], text, same))
+                comparisons.append((block, line, claims[line], text, same))
         trained = any(p.trained for p in below)
         shown = block.output and block.output["text"]
         text = "".join(f"{p.text}\n" for p in below)
         if (below and shown is None) or (whole or not trained):
             free = block.output and block.output["language"] == "console"
             same = alike(shown or "", text, trained, free)
-            found.append((block, None, shown, text, same))
-    return found
+            comparisons.append((block, None, shown, text, same))
+    return comparisons
 
 
 def written(text, results):

@@ -37,11 +37,12 @@ def warn_user(
     warnings.warn_explicit(message, category, *place, seen)
 
 
-def renamed_arguments(since: str, **names: str) -> Callable[[_Call], _Call]:
-    """Decorates a call so that old names of its arguments work, with a warning.
+def renamed_arguments(since: str, /, **names: str) -> Callable[[_Call], _Call]:
+    """Decorates a constructor or a function so that old names of arguments work.
 
-    Files hold arguments, too. A class renames those in `from_config`, without a
-    warning, since who loads a file can change nothing.
+    An old name warns, except if `from_config` passes it: a user who loads a file
+    cannot rename what it holds. A method `call` cannot be decorated, since Keras binds
+    its arguments to the new signature first.
 
     Args:
         since: the version that has the new names.
@@ -52,13 +53,15 @@ def renamed_arguments(since: str, **names: str) -> Callable[[_Call], _Call]:
         @functools.wraps(call)
         def renamed(*args: Any, **kwargs: Any) -> Any:
             for old in names.keys() & kwargs.keys():
-                new = names[old]
-                if new in kwargs:
-                    raise TypeError(
-                        f"`{old}` is the old name of `{new}`. Received: both"
-                    )
-                _warn_of_old_name(old, new, since)
-                kwargs[new] = kwargs.pop(old)
+                new, value = names[old], kwargs.pop(old)
+                # Keras' config of a layer without `get_config` holds the defaults, too.
+                if not _is_from_config():
+                    if new in kwargs:
+                        raise TypeError(
+                            f"`{old}` is the old name of `{new}`. Received: both"
+                        )
+                    _warn_of_old_name(old, new, since)
+                kwargs[new] = value
             return call(*args, **kwargs)
 
         # Keras does not follow `__wrapped__`.
@@ -66,6 +69,16 @@ def renamed_arguments(since: str, **names: str) -> Callable[[_Call], _Call]:
         return renamed  # type: ignore[return-value]
 
     return decorate
+
+
+def _is_from_config() -> bool:
+    """Whether Keras or this package calls from within a `from_config`."""
+    frame: Any = sys._getframe(1)
+    while frame and frame.f_code.co_filename.startswith(_FOLDERS):
+        if frame.f_code.co_name == "from_config":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def renamed_attribute(module: str, since: str, name: str, **names: str) -> Any:

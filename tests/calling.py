@@ -1,7 +1,6 @@
 """Marks, and calls of models and scripts, that several tests need."""
 
 import contextlib
-import importlib.util
 import io
 import os
 import pathlib
@@ -14,9 +13,9 @@ import warnings
 import keras
 import numpy as np
 import pytest
+from checkout import ROOT
 from keras import ops
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
 BACKEND = keras.config.backend()
 TRAINS = BACKEND in ("jax", "tensorflow", "torch")
 needs_training = pytest.mark.skipif(not TRAINS, reason=f"{BACKEND} does not train")
@@ -114,14 +113,6 @@ def in_checkout():
     """The environment of a process that imports the package from this checkout."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-
-
-def module_of_docs(name):
-    """A module of docs/, which is not part of the package."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def run_example(name, *arguments, folder, patch=None, **environment):

@@ -6,6 +6,7 @@ rows/NAME.keras        a model of each row of the catalogue, with seeded weights
 rows/NAME.npz          inputs, and the output
 presets/CLASS/         a preset of each class that has one, with seeded weights
 presets/CLASS.json     a call of its method, and what it returned
+signatures.txt         the public signatures, which signatures.py has written
 
 A file of a version that is released is never written again.
 """
@@ -20,6 +21,7 @@ import zipfile
 os.environ.setdefault("KERAS_BACKEND", "torch")
 
 import numpy as np
+import signatures
 import small_networks
 from catalogue import ROWS
 
@@ -95,6 +97,7 @@ def main():
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as zf:
             for path in sorted(p for p in folder.rglob("*") if p.is_file()):
                 zf.write(path, path.relative_to(folder))
+            zf.write(signatures.FILE, signatures.FILE.name)
     return 0
 
 

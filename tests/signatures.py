@@ -22,6 +22,14 @@ FILE = pathlib.Path(__file__).parent / "fixtures" / "signatures.txt"
 PACKAGE = keras_attention.__name__
 BASE_CONFIG = {*keras.layers.Layer().get_config(), *keras.Model().get_config()}
 
+# Names of methods that layers and models define for Keras, and for each other.
+INTERNAL = ("build", "check_", "compute_", "from_config", "get_config", "make_layers")
+OF_KERAS = {
+    name
+    for cls in (keras.Model, keras.layers.Layer, keras.callbacks.Callback)
+    for name in dir(cls)
+}
+
 
 def is_ours(thing):
     return getattr(thing, "__module__", "").split(".")[0] == PACKAGE
@@ -87,18 +95,20 @@ def things(name, thing, seen):
 
 
 def members(cls, bases):
-    """The documented methods and properties of a class, and its `call`.
+    """The public methods and properties of a class.
 
-    Those of its bases among `bases` are left out: they have lines of their own.
+    Those of its bases among `bases` are left out: they have lines of their own. So are
+    those that Keras' classes have, too, if we do not document them, except `call`; and
+    what only our own classes call (`INTERNAL`).
     """
-    found = {}
+    attributes = {}
     for base in reversed(cls.__mro__):
         if is_ours(base) and (base is cls or base not in bases):
-            found |= vars(base)
-    for name, member in sorted(found.items()):
+            attributes |= vars(base)
+    for name, member in sorted(attributes.items()):
         member = getattr(member, "__func__", member)  # of a class method
-        told = getattr(member, "__doc__", None) or name == "call"
-        if name.startswith("_") or not told:
+        documented = getattr(member, "__doc__", None) or name == "call"
+        if name.startswith(("_", *INTERNAL)) or (name in OF_KERAS and not documented):
             continue
         if inspect.isfunction(member):
             yield f"{name}{arguments(member)}"
@@ -111,12 +121,12 @@ def lines():
     package = importlib.import_module(PACKAGE)
     public = [*things(PACKAGE, package, set())]
     classes = {thing for _, thing in public if isinstance(thing, type)}
-    told = set()
+    visited = set()
     for name, thing in public:
         yield name + (arguments(thing) if callable(thing) else "")
-        if not isinstance(thing, type) or thing in told:
+        if not isinstance(thing, type) or thing in visited:
             continue
-        told.add(thing)
+        visited.add(thing)
         yield from (f"{name}.{member}" for member in members(thing, classes))
         if dataclasses.is_dataclass(thing):
             names = ", ".join(field.name for field in dataclasses.fields(thing))

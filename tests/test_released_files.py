@@ -1,5 +1,6 @@
 """Files and presets that released versions have written load, and compute the same."""
 
+import hashlib
 import io
 import json
 import pathlib
@@ -12,9 +13,13 @@ import pytest
 from calling import BACKEND, at_once, plain
 from released_files import FOLDER, answer
 
-from keras_attention import models
+from keras_attention import __version__, models
 
 ARCHIVES = sorted(FOLDER.glob("*.zip"))
+# SHA-256 of each file. The line of a version that is released never changes.
+DIGESTS = {
+    "0.1.0": "176e7ebd4fe45a7e59fb5c9685207899bd73924bf89c8b261a5341a8f75fdb80",
+}
 # JAX and TensorFlow compile each; in the ring `all` these, in `release` all.
 VARIED = ("multi_head", "memn2n", "attention_rnn", "transformer", "causal_lm")
 
@@ -46,7 +51,7 @@ def test_a_released_file_loads_and_computes_the_same(archive, name, tmp_path):
             warnings.filterwarnings("ignore", ".*jit_compile")
         model = keras.saving.load_model(path)
     output, _ = at_once(model, inputs)
-    np.testing.assert_allclose(plain(output), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(plain(output), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.filterwarnings(
@@ -64,7 +69,7 @@ def test_a_released_preset_loads_and_answers_the_same(archive, name, tmp_path):
     said, scores = split(returned)
     expected, exact = split(entry["returned"])
     assert said == expected
-    np.testing.assert_allclose(scores, exact, rtol=1e-4)
+    np.testing.assert_allclose(scores, exact, rtol=1e-4, atol=1e-5)
 
 
 def split(returned):
@@ -77,7 +82,10 @@ def split(returned):
 
 
 def test_the_files_are_small_and_of_every_release():
-    assert ARCHIVES
-    assert all(archive.stat().st_size < 5 * 2**20 for archive in ARCHIVES)
-    assert len(names(ARCHIVES[0], "rows", ".npz")) == 125
-    assert len(names(ARCHIVES[0], "presets", ".json")) == 11
+    digests = {a.stem: hashlib.sha256(a.read_bytes()).hexdigest() for a in ARCHIVES}
+    assert digests == DIGESTS
+    assert __version__ in DIGESTS
+    for archive in ARCHIVES:
+        assert archive.stat().st_size < 5 * 2**20
+        assert len(names(archive, "rows", ".npz")) >= 125
+        assert len(names(archive, "presets", ".json")) >= 11

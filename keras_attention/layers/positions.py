@@ -122,7 +122,7 @@ def _distance(query_position: Tensor, key_position: Tensor) -> Tensor:
 class RotaryEmbedding(Position):
     """Rotary position embedding (RoPE): rotates queries and keys by their positions.
 
-    So scores depend on relative positions alone.
+    The scores then depend only on the distance from query to key.
 
     Args:
         max_wavelength: m; pair i rotates by the angle m^(−2i/E) per position.

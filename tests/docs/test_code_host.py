@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from calling import ROOT, module_of_docs
+from checkout import ROOT, module_of_docs
 
 DOCS = ROOT / "docs"
 PICTURES = json.loads((DOCS / "pictures.json").read_text("utf-8"))

@@ -4,7 +4,7 @@ Skipped without Playwright or Chromium.
 """
 
 import pytest
-from calling import module_of_docs
+from checkout import module_of_docs
 
 cut = module_of_docs("cut")
 reason = cut.missing()

@@ -11,7 +11,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from calling import ROOT, TRAINS, module_of_docs
+from calling import TRAINS
+from checkout import ROOT, module_of_docs
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
@@ -377,6 +378,12 @@ def test_every_public_name_has_its_place_in_the_api_pages(name, api_pages):
         assert page.stem == shown.rpartition(".")[2]
 
 
+@pytest.mark.parametrize("name", ["ops.energy.nowhere", "models.CausalLM.nowhere"])
+def test_a_name_that_is_not_defined_has_no_place(name, api_pages):
+    with pytest.raises(LookupError, match="nowhere"):
+        api_pages.place_of(f"keras_attention.{name}")
+
+
 def test_a_class_has_its_page_in_its_family_and_abstract_classes_come_last(api_pages):
     addresses = [page.address for page in api_pages.pages()]
     assert len(addresses) == len({address.lower() for address in addresses}) > 100
@@ -434,45 +441,6 @@ def test_the_heading_of_a_class_says_what_it_is_and_comes_first(api_pages):
     html = f"<div><h1 id='a'>\n<span>A</span> <a>¶</a></h1>f() {links} <p>B</p><p>C</p>"
     heading = "<h1 id='a'>\n<span>A</span> <small>B</small> <a>¶</a></h1>"
     assert api_pages.with_summary(html) == f"{heading}<div>f() {links} <p>C</p>"
-
-
-def test_the_shapes_of_a_call_come_before_the_arguments():
-    text = """First line.
-
-More.
-
-Args:
-    size: of it.
-
-Call arguments:
-    query: (B, T),
-        |t| of them.
-    mask: booleans.
-
-Returns:
-    The output.
-
-Raises:
-    ValueError: always.
-"""
-    docstrings = pytest.importorskip("griffe") and module_of_docs("docstrings")
-    first, table, more, args, *_ = docstrings.readable(text, is_class=True).split(
-        "\n\n"
-    )
-    assert (first, more) == ("First line.", "More.")
-    assert table.splitlines()[2:] == [
-        "| `query` | (B, T), \\|t\\| of them. |",
-        "| `mask` | booleans. |",
-        "| returns | The output. |",
-    ]
-    assert args.startswith("Args: Arguments:\n    size")
-    text = "A model.\n\nInputs: a dict of\n    source: (B, S).\n\nReturns:\n    (B,).\n"
-    assert docstrings.readable(text, is_class=True).splitlines()[4:] == [
-        "| `inputs` | a dict of: |",
-        "| `source` | (B, S). |",
-        "| returns | (B,). |",
-        "",
-    ]
 
 
 @pytest.mark.parametrize("heading", ["Quick start", "Tests"])

@@ -1,4 +1,4 @@
-"""What the build adds to the pages. Skipped without the extra `docs`."""
+"""What the build adds to the pages. The lane `static` runs it."""
 
 import json
 import os
@@ -6,13 +6,12 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import markdown
 import pytest
-from calling import ROOT, module_of_docs
+from checkout import ROOT, module_of_docs
 
-pytest.importorskip("mkdocs")
-markdown = pytest.importorskip("markdown")
 sys.path.append(str(ROOT / "docs"))  # the hooks import their neighbours
-hooks = module_of_docs("hooks")
+docstrings, hooks = map(module_of_docs, ("docstrings", "hooks"))
 
 
 def configured(folder, monkeypatch, address):
@@ -72,10 +71,47 @@ def test_reading_a_page_asks_no_code_host():
     assert hooks.on_post_page(page, None, None) == '<a class="md-source">'
 
 
+def test_the_shapes_of_a_call_come_before_the_arguments():
+    text = """First line.
+
+More.
+
+Args:
+    size: of it.
+
+Call arguments:
+    query: (B, T),
+        |t| of them.
+    mask: booleans.
+
+Returns:
+    The output.
+
+Raises:
+    ValueError: always.
+"""
+    first, table, more, args, *_ = docstrings.readable(text, is_class=True).split(
+        "\n\n"
+    )
+    assert (first, more) == ("First line.", "More.")
+    assert table.splitlines()[2:] == [
+        "| `query` | (B, T), \\|t\\| of them. |",
+        "| `mask` | booleans. |",
+        "| returns | The output. |",
+    ]
+    assert args.startswith("Args: Arguments:\n    size")
+    text = "A model.\n\nInputs: a dict of\n    source: (B, S).\n\nReturns:\n    (B,).\n"
+    assert docstrings.readable(text, is_class=True).splitlines()[4:] == [
+        "| `inputs` | a dict of: |",
+        "| `source` | (B, S). |",
+        "| returns | (B,). |",
+        "",
+    ]
+
+
 @pytest.mark.release
 def test_a_version_is_published_into_a_branch(tmp_path):
     # It builds the whole site, in a clone that holds what is committed.
-    pytest.importorskip("mike")
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "-q", ROOT, clone], check=True)
     who = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b.c"}

@@ -8,8 +8,9 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import nbformat
 import pytest
-from calling import ROOT, module_of_docs
+from checkout import ROOT, module_of_docs
 
 DOCS = ROOT / "docs"
 GUIDES = sorted((DOCS / "guides").glob("*.md"))
@@ -89,7 +90,6 @@ def pictures():
 
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
 def test_jupyter_can_read_a_notebook(notebooks, page, tmp_path):
-    nbformat = pytest.importorskip("nbformat")
     notebook = notebooks.notebook_of(page, notebooks.in_checkout(tmp_path))
     nbformat.validate(nbformat.from_dict(notebook))
     assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)

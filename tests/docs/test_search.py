@@ -1,8 +1,7 @@
 """Asks a built site what engineers search for, with the code of the site's own search.
 
 `SITE=folder pytest --noconftest tests/docs/test_search.py`, where SITE was built by
-MkDocs; the lane `static` does so. It needs the extra `docs`, and neither Keras nor a
-backend.
+MkDocs; the lane `static` does so. It needs Mini Racer, and neither Keras nor a backend.
 """
 
 import json
@@ -10,12 +9,12 @@ import os
 from pathlib import Path
 
 import pytest
+from py_mini_racer import MiniRacer
 
 SITE = Path(os.environ.get("SITE", ""))
 INDEX = SITE / "search" / "search_index.json"
 if not (os.environ.get("SITE") and INDEX.exists()):
     pytest.skip("needs SITE, the folder of a built site", allow_module_level=True)
-MiniRacer = pytest.importorskip("py_mini_racer").MiniRacer
 
 # What a user of Keras types, and the pages that may come first.
 QUERIES = {

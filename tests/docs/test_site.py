@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 import pytest
-from calling import ROOT, module_of_docs
+from checkout import ROOT, module_of_docs
 
 from studies.reports import with_tables
 

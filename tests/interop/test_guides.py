@@ -1,4 +1,8 @@
-"""Guides with exports: all their code runs, also what needs an exporter's package."""
+"""Guides with exports: all their code runs, also what needs an exporter's package.
+
+That a residual keeps its mask on every backend is tested in
+layers/multi_head/test_multi_head_defects.py.
+"""
 
 import re
 

@@ -91,8 +91,8 @@ def _of(runs: list[Run], model: str, task: str) -> list[Run]:
 
 
 def _results(runs: list[Run], model: str, task: str, score: str) -> list[float]:
-    found = [run["result"] for run in _of(runs, model, task)]
-    return [100 * result[score] for result in found if score in result]
+    results = [run["result"] for run in _of(runs, model, task)]
+    return [100 * result[score] for result in results if score in result]
 
 
 def _scores(runs: list[Run], score: str) -> str:
@@ -101,11 +101,11 @@ def _scores(runs: list[Run], score: str) -> str:
     for name in _models(runs):
         cells = []
         for task in TASKS:
-            found = _results(runs, name, task, score)
-            cell = f"{statistics.mean(found):.1f}" if found else ""
-            if len(found) > 1:
-                cell += f" ± {statistics.stdev(found):.1f}"
-            if not found and _of(runs, name, task):
+            results = _results(runs, name, task, score)
+            cell = f"{statistics.mean(results):.1f}" if results else ""
+            if len(results) > 1:
+                cell += f" ± {statistics.stdev(results):.1f}"
+            if not results and _of(runs, name, task):
                 cell = "skipped"
             cells.append(cell)
         rows.append([FAMILIES[name].name, *cells])
@@ -116,9 +116,9 @@ def _training(runs: list[Run]) -> str:
     """Formats the rates and steps of each model, and what was skipped."""
     rows = []
     for name in _models(runs):
-        own = [run for run in runs if run["model"] == name]
-        done = [run["result"] for run in own if "skipped" not in run["result"]]
-        rates = sorted({run["rate"] for run in own})
+        of_model = [run for run in runs if run["model"] == name]
+        done = [run["result"] for run in of_model if "skipped" not in run["result"]]
+        rates = sorted({run["rate"] for run in of_model})
         steps = _range([result["steps"] for result in done])
         rows.append([FAMILIES[name].name, ", ".join(f"{r:g}" for r in rates), steps])
     table = reports.table(["model", "learning rate", "steps"], rows)
@@ -139,8 +139,8 @@ def _tried(runs: list[Run]) -> str:
     for name in _models(runs):
         cells = []
         for rate in rates:
-            found = [r for r in runs if (r["model"], r["rate"]) == (name, rate)]
-            answers = found[0]["result"].get("answers") if found else None
+            of_rate = [r for r in runs if (r["model"], r["rate"]) == (name, rate)]
+            answers = of_rate[0]["result"].get("answers") if of_rate else None
             cells.append("" if answers is None else f"{100 * answers:.1f}")
         rows.append([FAMILIES[name].name, *cells])
     return reports.table(["model", *(f"{rate:g}" for rate in rates)], rows)

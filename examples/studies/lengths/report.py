@@ -25,7 +25,7 @@ def table(runs: Sequence[Run]) -> str:
     lines = [f"{'words':20}{'seed':>5}" + "".join(f"{_range(g):>8}" for g in groups)]
     for run in runs:
         result = run["result"]
-        scores = "".join(f"{one['bleu']:8.1f}" for one in result["groups"])
+        scores = "".join(f"{group['bleu']:8.1f}" for group in result["groups"])
         lines.append(f"{KINDS[run['attention']]:20}{run['seed']:5}{scores}")
     return "\n".join(lines)
 
@@ -38,33 +38,37 @@ def _range(group: dict[str, Any]) -> str:
 
 def series(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Returns the input of `plot_curves`: means with their ranges."""
-    found = []
+    curves = []
     for kind in dict.fromkeys(run["attention"] for run in runs):
-        own = [run["result"]["groups"] for run in runs if run["attention"] == kind]
-        scores = np.array([[one["bleu"] for one in groups] for groups in own]) / 100
-        found.append(
+        of_kind = [run["result"]["groups"] for run in runs if run["attention"] == kind]
+        scores = (
+            np.array([[group["bleu"] for group in groups] for groups in of_kind]) / 100
+        )
+        curves.append(
             {
                 "name": KINDS[kind],
-                "x": [one["words"] for one in own[0]],
+                "x": [group["words"] for group in of_kind[0]],
                 "y": scores.mean(0).round(4).tolist(),
                 "low": scores.min(0).round(4).tolist(),
                 "high": scores.max(0).round(4).tolist(),
             }
         )
-    return found
+    return curves
 
 
 def tables(raw: dict[str, Any]) -> dict[str, str]:
     """Returns the tables of docs/results/lengths.md."""
     runs = raw["lengths"]["runs"]
     groups = runs[0]["result"]["groups"]
-    columns = [("sentences", [str(one["sentences"]) for one in groups])]
+    columns = [("sentences", [str(group["sentences"]) for group in groups])]
     for name, scale, form in (("bleu", 1, "{:.1f}"), ("exact", 100, "{:.0f} %")):
         for run in runs:
             title = f"{TITLES[name]} {KINDS[run['attention']]}"
             if len(runs) > len(KINDS):
                 title += f", seed {run['seed']}"
-            cells = [form.format(scale * one[name]) for one in run["result"]["groups"]]
+            cells = [
+                form.format(scale * group[name]) for group in run["result"]["groups"]
+            ]
             columns.append((title, cells))
     titles = [title for title, _ in columns]
     rows = list(zip(map(_range, groups), *(column for _, column in columns)))
