@@ -6,7 +6,6 @@ import importlib.util
 import inspect
 import json
 import re
-import sys
 from xml.etree import ElementTree
 
 import numpy as np
@@ -357,11 +356,7 @@ ELSEWHERE = {
 
 @pytest.fixture(scope="module")
 def api_pages():
-    sys.path.insert(0, str(DOCS))  # it imports its neighbour
-    try:
-        yield module_of_docs("api_pages")
-    finally:
-        sys.path.remove(str(DOCS))
+    return module_of_docs("api_pages")
 
 
 def object_of(name):

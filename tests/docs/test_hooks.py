@@ -10,7 +10,6 @@ import markdown
 import pytest
 from checkout import ROOT, module_of_docs
 
-sys.path.append(str(ROOT / "docs"))  # the hooks import their neighbours
 docstrings, hooks = map(module_of_docs, ("docstrings", "hooks"))
 
 

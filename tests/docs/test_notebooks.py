@@ -18,11 +18,7 @@ GUIDES = sorted((DOCS / "guides").glob("*.md"))
 
 @pytest.fixture(scope="module")
 def notebooks():
-    sys.path.insert(0, str(DOCS))  # it imports its neighbours
-    try:
-        yield module_of_docs("notebooks")
-    finally:
-        sys.path.remove(str(DOCS))
+    return module_of_docs("notebooks")
 
 
 def sources(notebook, kind):
