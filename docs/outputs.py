@@ -6,7 +6,8 @@ they do not show yet, or show wrongly. The outputs on the pages are those of tor
 A page shows what a call of `print` prints behind the call, `print(x)  # 3`. All other
 output of a block of code is in a block of ```text that follows it. The texts must be
 the same. What is printed after a training differs between processors: there, a number
-with decimals, or in a text with a %, may differ by 5 units of its last digit or by 5 %.
+with decimals or a % may differ by 5 units of its last digit or by 5 %, but a number
+below 1 by 0.1 at most.
 In a block of ```console, in place of ```text, every number may differ: it is for times.
 """
 
@@ -98,18 +99,20 @@ def alike(shown, printed, trained=False, free=False):
         return len({"\n".join(map(str.rstrip, t.splitlines())) for t in pair}) == 1
     words, others = (" ".join(NUMBER.sub("#", t).split()) for t in (shown, printed))
     numbers = zip(NUMBER.findall(shown), NUMBER.findall(printed))
-    near = (is_near(*pair, whole="%" not in shown) for pair in numbers)
+    near = (is_near(*pair) for pair in numbers)
     return words == others and (free or all(near))
 
 
-def is_near(shown, printed, whole):
-    """Whether two numbers, as text, differ little, or not at all if `whole`."""
-    if whole and not re.search("[.e]", shown + printed):
+def is_near(shown, printed):
+    """Whether two numbers, as text, differ little; integers without a %, not at all."""
+    if not re.search("[.e%]", shown + printed):
         return shown == printed
     mantissa, _, exponent = shown.rstrip(" %").partition("e")
     unit = 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
     a, b = (float(t.rstrip(" %").replace("−", "-")) for t in (shown, printed))
-    return abs(a - b) <= max(5.001 * unit, 0.05 * max(abs(a), abs(b)))
+    largest = max(abs(a), abs(b))
+    most = 0.1001 if largest <= 1 and "%" not in shown else float("inf")
+    return abs(a - b) <= min(max(5.001 * unit, 0.05 * largest), most)
 
 
 def run(text, name, whole=True):

@@ -140,6 +140,10 @@ def test_what_a_run_of_a_page_rejects(text, whole, error):
         ("1e-03", "4e-03", True),
         ("1e-03", "1e-02", False),
         ("[0.5]", "[0.5, 0.5]", False),
+        ("[1.0, 0.0]", "[0.5, 0.5]", False),
+        ("[0.6, 0.4]", "[0.5, 0.5]", True),
+        ("loss 2.4", "loss 2.8", True),
+        ("90 % of 20", "90 % of 19", False),
     ],
 )
 def test_what_counts_as_the_same_output_after_a_training(shown, printed, same):
