@@ -54,5 +54,5 @@ def test_the_address_of_the_repository_stands_in_one_file():
     """The publishing workflow replaces it there alone."""
     address = PROJECT["project"]["urls"]["Repository"]
     others = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "mkdocs.yml"]
-    found = [p.name for p in others if address in p.read_text("utf-8")]
-    assert found in ([], ["CONTRIBUTING.md"])
+    naming = [p.name for p in others if address in p.read_text("utf-8")]
+    assert naming in ([], ["CONTRIBUTING.md"])
