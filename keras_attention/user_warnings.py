@@ -40,9 +40,9 @@ def warn_user(
 def renamed_arguments(since: str, /, **names: str) -> Callable[[_Call], _Call]:
     """Decorates a constructor or a function so that old names of arguments work.
 
-    An old name warns, except if `from_config` passes it: a user who loads a file
-    cannot rename what it holds. A method `call` cannot be decorated, since Keras binds
-    its arguments to the new signature first.
+    An old name warns. A file that holds it still loads, and has the new name after it
+    is saved again. A method `call` cannot be decorated, since Keras binds its arguments
+    to the new signature first.
 
     Args:
         since: the version that has the new names.
@@ -54,13 +54,11 @@ def renamed_arguments(since: str, /, **names: str) -> Callable[[_Call], _Call]:
         def renamed(*args: Any, **kwargs: Any) -> Any:
             for old in names.keys() & kwargs.keys():
                 new, value = names[old], kwargs.pop(old)
-                # Keras' config of a layer without `get_config` holds the defaults, too.
-                if not _is_from_config():
-                    if new in kwargs:
-                        raise TypeError(
-                            f"`{old}` is the old name of `{new}`. Received: both"
-                        )
-                    _warn_of_old_name(old, new, since)
+                if new in kwargs:
+                    raise TypeError(
+                        f"`{old}` is the old name of `{new}`. Received: both"
+                    )
+                _warn_of_old_name(old, new, since)
                 kwargs[new] = value
             return call(*args, **kwargs)
 
@@ -69,16 +67,6 @@ def renamed_arguments(since: str, /, **names: str) -> Callable[[_Call], _Call]:
         return renamed  # type: ignore[return-value]
 
     return decorate
-
-
-def _is_from_config() -> bool:
-    """Whether Keras or this package calls from within a `from_config`."""
-    frame: Any = sys._getframe(1)
-    while frame and frame.f_code.co_filename.startswith(_FOLDERS):
-        if frame.f_code.co_name == "from_config":
-            return True
-        frame = frame.f_back
-    return False
 
 
 def renamed_attribute(module: str, since: str, name: str, **names: str) -> Any:
