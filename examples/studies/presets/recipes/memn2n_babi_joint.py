@@ -170,8 +170,9 @@ RECIPE = Recipe(
     "https://research.facebook.com/downloads/babi/. Four things are not in the paper "
     "of MemN2N. Tasks 17 and 19 are learned alone at first. Words that may be "
     "exchanged are exchanged in each epoch. In the last 100 of 160 epochs, half of the "
-    "stories about people get sentences about others, from other training stories, "
-    "until they have up to 64 sentences. No training story is held back.",
+    "stories about people get sentences about other people and things, from other "
+    "training stories, until they have up to 64 sentences. No training story is held "
+    "back.",
     licence="CC BY 3.0",
     limits="It knows only the words of the tasks, about 160, and reads the last 130 "
     "sentences of a story. Only task 3 has training stories with more than 64 "

@@ -71,7 +71,7 @@ RECIPE = Recipe(
     limits="It knows only the names, rooms and objects of that world and the verbs of "
     "its statements, and reads the last 35 statements. A question with `before` can "
     "only be about a person. The network always answers, even if the story does not "
-    "tell.",
+    "give the answer.",
     baseline="the last word of the last statement that contains the question's last "
     "word",
     use='model.answer(["Mary took the milk.", "Mary went to the garden."], '
