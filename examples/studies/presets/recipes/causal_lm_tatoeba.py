@@ -85,13 +85,14 @@ def _vectors(texts: list[str], vocabulary: Any) -> tuple[dict, np.ndarray]:
 RECIPE = Recipe(
     what="Continues the beginning of a short English sentence.",
     data=shared.TATOEBA.format("The English sentences")
-    + " A twentieth is the test set.",
+    + " A twentieth of the sentences is the test set.",
     licence=shared.LICENCE,
-    limits="Everyday sentences of at most 16 words and marks, of the 3,200 most "
-    "frequent words; in the perplexity, all other words count as one word. It has "
-    "grammar and some common sense within a sentence, and no knowledge.",
-    baseline="counts of three words in a row, interpolated with those of two and of "
-    "one",
+    limits="Everyday sentences of at most 16 words and punctuation marks, of the 3,200 "
+    "most frequent words; in the perplexity, all other words count as one word. The "
+    "network has learned grammar and some common sense within a sentence, but no "
+    "knowledge.",
+    baseline="counts of three words in a row, interpolated with counts of two words "
+    "and of one word",
     use='model.complete("I would like to")',
     train=train,
     measure=measure,

@@ -84,19 +84,19 @@ def _percent(right: Any) -> float:
 
 
 RECIPE = Recipe(
-    what="Follows a route: reads the edges of a graph into its memory, then a place "
-    "and the lines to take, and writes the places that they lead to.",
-    data="Random graphs of 3 to 30 places with 2 to 8 edges from each, and routes of 1 "
-    "to 9 edges (datasets.graphs.traversal), by the training of the benchmark's task "
-    "`underground`. The network that ships is that of `python "
-    "examples/studies/dnc underground --seeds 0`.",
+    what="Follows a route: reads the edges of a graph, then a place and the lines to "
+    "take from there, and writes the places that these lines lead to.",
+    data="Random graphs of 3 to 30 places with 2 to 8 edges from each place, and "
+    "routes of 1 to 9 edges (datasets.graphs.traversal), as in the benchmark task "
+    "`underground`. The network is that of `python examples/studies/dnc underground "
+    "--seeds 0`.",
     licence="Simulated by this package: Apache 2.0",
     limits="It reads up to 112 edges and follows up to 8 lines. An edge leads in one "
-    "direction, and a line leaves a place at most once. After each line it names a "
-    "place, even where that line does not leave the place before. It does not search "
-    "for paths: you name the lines. The training takes 30 minutes of CPU time; this "
-    "limits it, so that another machine ends at another step, with other weights.",
-    baseline="a loop over a dict from place and line to place",
+    "direction, and a line leaves a place at most once. For each line, the network "
+    "names a place, even if the line does not leave the previous place. It does not "
+    "search for paths: you name the lines. The training stops after 30 minutes of CPU "
+    "time, so another machine stops at another step, with other weights.",
+    baseline="a loop over a dict that maps a place and a line to the next place",
     use='model.answer(["Bank | east | Tower", "Tower | north | Park"], '
     '"Bank | east | north")',
     train=train,

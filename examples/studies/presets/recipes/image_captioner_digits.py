@@ -81,8 +81,8 @@ RECIPE = Recipe(
     "MNIST (LeCun, Cortes and Burges). The test canvases show the other 2,000 images.",
     licence="CC BY-SA 3.0 (MNIST)",
     limits="Images of 64 by 64 pixels with values from 0 for the background to 1 for "
-    "ink, and digits of at most 20 pixels. It knows one or two digits, side by side or "
-    "one above the other, and no other captions; any other image also gets one.",
+    "ink, and digits of at most 20 pixels. It describes only one or two digits, side "
+    "by side or one above the other; any other image also gets such a caption.",
     baseline="the caption of the nearest of 4,000 training canvases, by pixels",
     use='model.caption(keras_attention.datasets.canvases.generate(3, part="test")'
     ".images)",

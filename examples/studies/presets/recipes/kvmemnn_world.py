@@ -216,17 +216,19 @@ def _asked(
 
 
 RECIPE = Recipe(
-    what="Answers questions about facts that you give it: about paintings, painters "
-    "and museums, with one or two facts on the way to the answer.",
-    data="6,000 questions about 120 simulated worlds of up to 60 facts, made from the "
-    "names of seven relations and 16 more patterns (datasets.triples).",
+    what="Answers questions about facts that you give it, on paintings, painters and "
+    "museums. An answer needs one or two facts.",
+    data="6,000 questions about 120 simulated worlds of up to 60 facts. The questions "
+    "are made from the names of seven relations and 16 more patterns "
+    "(datasets.triples).",
     licence="Simulated by this package: Apache 2.0",
-    limits=f"It knows the relations {', '.join(RELATIONS)} only, and the words of its "
-    "questions. Names are free. It reads up to 64 facts around the name in a "
-    "question, follows at most two, and always answers, also if no fact tells: its "
-    "score is the probability among the names in the memory, and may then be 1.",
-    baseline="all names that the relation with the most words of the question leads "
-    "to from the question's name",
+    limits=f"It knows only the relations {', '.join(RELATIONS)}, and the words of its "
+    "training questions. Names are free. It reads up to 64 facts around the name in a "
+    "question and follows at most two. It always answers, even if no fact gives the "
+    "answer: its score is the probability among the names in the memory, and may then "
+    "be 1.",
+    baseline="chooses the relation of the question's name that shares the most words "
+    "with the question, and answers with all names to which this relation leads",
     use='model.answer(["The Mill | painted by | Ann Lee", "Ann Lee | born in | Lindau"'
     '], "Where was the painter of The Mill born?")',
     train=train,

@@ -122,13 +122,13 @@ def _rows(texts: list[str], vocabulary: Any) -> np.ndarray:
 RECIPE = Recipe(
     what="Finds words for a blank in a short English sentence.",
     data=shared.TATOEBA.format("The English sentences")
-    + " A twentieth is the test set.",
+    + " A twentieth of the sentences is the test set.",
     licence=shared.LICENCE,
-    limits="Everyday sentences of at most 16 words and marks, of the 3,200 most "
-    "frequent words. It finds words that fit the grammar and the words around; it has "
-    "no knowledge.",
-    baseline="counts of pairs of neighbouring words, with the words before and after "
-    "the blank",
+    limits="Everyday sentences of at most 16 words and punctuation marks, of the 3,200 "
+    "most frequent words. The network finds words that fit the grammar and the words "
+    "around the blank; it has no knowledge.",
+    baseline="counts of pairs of neighbouring words, applied to the words before and "
+    "after the blank",
     use='model.fill("The cat ___ under the table.")',
     train=train,
     measure=measure,

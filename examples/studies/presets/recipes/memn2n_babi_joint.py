@@ -167,17 +167,20 @@ def scores(model: Any, examples: Sequence[babi.Example]) -> np.ndarray:
 RECIPE = Recipe(
     what="Answers questions about short stories, of the kinds of the 20 bAbI tasks.",
     data="The 20 bAbI tasks, 1,000 training questions each (Weston et al., 2015), "
-    "https://research.facebook.com/downloads/babi/. Not in the paper of MemN2N: tasks "
-    "17 and 19 are learned alone at first; words that may be exchanged are, in each "
-    "epoch; sentences of other training stories, about others, are added to half of "
-    "the stories about people, up to 64 sentences, in the last 100 of 160 epochs; and "
-    "no training story is held back.",
+    "https://research.facebook.com/downloads/babi/. Four things are not in the paper "
+    "of MemN2N. Tasks 17 and 19 are learned alone at first. Words that may be "
+    "exchanged are exchanged in each epoch. In the last 100 of 160 epochs, half of the "
+    "stories about people get sentences about other people and things, from other "
+    "training stories, until they have up to 64 sentences. No training story is held "
+    "back.",
     licence="CC BY 3.0",
-    limits="It knows the words of the tasks only, about 160, and reads the last 130 "
-    "sentences of a story. Only task 3 trained it on more than 64: it often forgets "
-    "what is further back. Tasks 3 and 16 stay hard.",
-    baseline="the better one of two rules for each task: its most frequent answer, or "
-    "the last word of the last sentence that has the question's last word",
+    limits="It knows only the words of the tasks, about 160, and reads the last 130 "
+    "sentences of a story. Only task 3 has training stories with more than 64 "
+    "sentences, so the network often forgets what is further back. Tasks 3 and 16 stay "
+    "hard.",
+    baseline="for each task, the better of two rules: the most frequent answer of the "
+    "task, or the last word of the last sentence that contains the question's last "
+    "word",
     use='model.answer(["Mary moved to the garden."], "Where is Mary?")',
     train=train,
     measure=measure,

@@ -64,14 +64,16 @@ def _questions(count: int, seed: tuple[int, int]) -> list[babi.Example]:
 
 RECIPE = Recipe(
     what="Answers where a person or an object is, or where a person was before, and "
-    "finds the facts that tell it.",
+    "finds the facts that show it.",
     data="3,000 questions with their supporting facts in a simulated world of four "
     "people, three objects and five rooms (datasets.simulated_world, difficulty 5).",
     licence="Simulated by this package: Apache 2.0",
-    limits="It knows the names, rooms and objects of that world and the verbs of its "
-    "statements only, and reads the last 35 statements. A question with `before` can "
-    "only be about a person. It always answers, also if the story does not tell.",
-    baseline="the last word of the last statement that has the question's last word",
+    limits="It knows only the names, rooms and objects of that world and the verbs of "
+    "its statements, and reads the last 35 statements. A question with `before` can "
+    "only be about a person. The network always answers, even if the story does not "
+    "give the answer.",
+    baseline="the last word of the last statement that contains the question's last "
+    "word",
     use='model.answer(["Mary took the milk.", "Mary went to the garden."], '
     '"Where is the milk?")',
     train=train,

@@ -72,12 +72,13 @@ def measure(model: Any) -> dict[str, float]:
 
 
 RECIPE = Recipe(
-    what="Word vectors of everyday English words: nearest words, and analogies.",
+    what="Finds the nearest words of everyday English words, and analogies, by word "
+    "vectors.",
     data=shared.TATOEBA.format("The English sentences")
-    + " The test asks pairs of related words that were chosen beforehand, those of "
-    "examples/studies/words/pairs.txt that the vocabulary has.",
+    + " The test asks for pairs of related words that were chosen beforehand: the "
+    "pairs of examples/studies/words/pairs.txt that the vocabulary has.",
     licence=shared.LICENCE,
-    limits="Words in lower case that occur five times or more, about 3,000, learned "
+    limits="About 3,000 words in lower case, which occur five times or more, learned "
     "from only 300,000 words of text: the neighbours of frequent words make sense, "
     "those of rare words often do not.",
     baseline="positive pointwise mutual information of words at most two apart, "

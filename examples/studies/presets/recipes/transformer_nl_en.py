@@ -41,9 +41,9 @@ RECIPE = Recipe(
     + " A twentieth of the pairs is the test set; none of its sentences occurs in the "
     "training set.",
     licence=shared.LICENCE,
-    limits="Sentences of at most 16 words and marks, of the 4,000 most frequent Dutch "
-    "words; other words are skipped or guessed. It often gets the gist and misses the "
-    "detail, and invents a meaning for what it does not know.",
+    limits="Sentences of at most 16 words and punctuation marks, of the 4,000 most "
+    "frequent Dutch words; other words are skipped or guessed. The network often gets "
+    "the gist and misses the detail, and invents a meaning for what it does not know.",
     baseline="the translation of the training sentence with the most similar words",
     use='model.translate("Ik heb honger.")',
     train=train,
