@@ -35,7 +35,8 @@ REASONS = (
     (
         r"'split' \(must equal|Eltwise shape infer",
         "torch traces Keras' recurrent layers at length 1 and unrolls them, so the "
-        "file fails at other lengths (“Cannot split using values”). Specify the length.",
+        "file fails at other lengths (“Cannot split using values”). Specify the "
+        "length.",
     ),
     (
         r"FlexTensorList",
