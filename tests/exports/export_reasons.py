@@ -13,13 +13,13 @@ REASONS = (
     ),
     (
         r"Non concat axis dimensions must match",
-        "`jax2onnx` keeps a size of the traced example (“Non concat axis dimensions "
-        "must match”). Specify the sizes.",
+        "`jax2onnx` fixes one size at that of the traced example (“Non concat axis "
+        "dimensions must match”). Specify the sizes.",
     ),
     (
         r"size of tensor a \(0\)|non-empty TensorList",
-        "torch's tracer cuts the interface of the DNC into empty pieces (“The size of "
-        "tensor a (0) must match”).",
+        "torch's tracer cuts the interface vector of the DNC into empty pieces (“The "
+        "size of tensor a (0) must match”).",
     ),
     (
         r"Error when tracing gradients for SavedModel",
@@ -34,14 +34,14 @@ REASONS = (
     ),
     (
         r"'split' \(must equal|Eltwise shape infer",
-        "torch unrolls Keras' recurrent layers over the traced length of 1, and the "
-        "file fails at other lengths (“Cannot split using values”). "
-        "Specify the length.",
+        "torch traces Keras' recurrent layers at length 1 and unrolls them, so the "
+        "file fails at other lengths (“Cannot split using values”). Specify the "
+        "length.",
     ),
     (
         r"FlexTensorList",
-        "With an unknown length, a loop over time needs TensorFlow's lists "
-        "(`FlexTensorListReserve`). Specify the sizes.",
+        "If the length is unknown, a loop over time needs TensorFlow's lists, which "
+        "LiteRT lacks (`FlexTensorListReserve`). Specify the sizes.",
     ),
     (
         r"FlexBitwiseAnd",
@@ -96,9 +96,9 @@ REASONS = (
     ),
     (
         r"Shape mismatch attempting to re-use buffer",
-        "`jax2onnx` gives the lengths of a story, and of a story with its question, "
-        "the same name (“Shape mismatch attempting to re-use buffer”). Specify the "
-        "sizes.",
+        "`jax2onnx` gives two lengths the same name: that of a story, and that of a "
+        "story with its question (“Shape mismatch attempting to re-use buffer”). "
+        "Specify the sizes.",
     ),
     (
         r"arange|sort (currently )?requires static",
@@ -112,8 +112,8 @@ REASONS = (
     ),
     (
         r"Unsupported pooling size",
-        "`jax2onnx` writes a pooling that onnxruntime rejects (“Unsupported pooling "
-        "size”).",
+        "`jax2onnx` writes a pooling operation that onnxruntime rejects (“Unsupported "
+        "pooling size”).",
     ),
     (
         r"does not match expected type \(tensor\(float\)\)",
@@ -126,12 +126,12 @@ REASONS = (
     ),
     (
         r"litert-torch",
-        "Keras needs the package `litert-torch`, which the environment of the "
-        "measurement does not contain, and which holds fixed sizes only.",
+        "Keras needs the package `litert-torch`, which was not installed for the "
+        "measurement, and whose files have fixed sizes only.",
     ),
     (
         r"'dict' object has no attribute 'shape'",
-        "Keras' exporter fails for every model whose inputs are a dict, also for one "
-        "`keras.layers.Dense` (“'dict' object has no attribute 'shape'”).",
+        "Keras' exporter fails for every model whose inputs are a dict, even for a "
+        "single `keras.layers.Dense` (“'dict' object has no attribute 'shape'”).",
     ),
 )

@@ -90,7 +90,7 @@ def tables(found: Results) -> str:
     for column in missing:
         places = [reason(row[column]) for row in found.values()]
         most = max(set(places), key=places.count)
-        notes.append(f"\nNo row: {COLUMNS[column]}. {REASONS[most][1]}")
+        notes.append(f"\n**No column for {COLUMNS[column]}.** {REASONS[most][1]}")
     return "\n\n".join([*parts, "\n".join(notes)])
 
 
@@ -109,7 +109,7 @@ def _of_keras(found: Results, place: int) -> str:
         for name, label in GROUPS["Keras"].items()
         if any(reason(cell) == place for cell in found[name].values())
     ]
-    return f" Keras' own layers, too: {', '.join(names)}." if names else ""
+    return f" The same happens with Keras' own {', '.join(names)}." if names else ""
 
 
 def _line(cells: list[str]) -> str:
