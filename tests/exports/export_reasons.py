@@ -80,8 +80,9 @@ REASONS = (
     ),
     (
         r"(TensorList|StatelessWhile|While)\b.*|same number of Parameter nodes",
-        "OpenVINO cannot convert this loop (“No conversion rule found for operations: "
-        "TensorList”, or “Conversion is failed for: StatelessWhile”).",
+        "OpenVINO cannot convert the loop in this model or layer (“No conversion rule "
+        "found for operations: TensorList”, or “Conversion is failed for: "
+        "StatelessWhile”).",
     ),
     (
         r"TracingCheckError",
