@@ -13,8 +13,8 @@ REASONS = (
     ),
     (
         r"Non concat axis dimensions must match",
-        "`jax2onnx` fixes one size at that of the traced example (“Non concat axis "
-        "dimensions must match”). Specify the sizes.",
+        "`jax2onnx` fixes one size at its value in the traced example (“Non concat "
+        "axis dimensions must match”). Specify the sizes.",
     ),
     (
         r"size of tensor a \(0\)|non-empty TensorList",
@@ -40,8 +40,8 @@ REASONS = (
     ),
     (
         r"FlexTensorList",
-        "If the length is unknown, a loop over time needs TensorFlow's lists, which "
-        "LiteRT lacks (`FlexTensorListReserve`). Specify the sizes.",
+        "If the length is unknown, a loop over time needs TensorFlow's list "
+        "operations, which LiteRT lacks (`FlexTensorListReserve`). Specify the sizes.",
     ),
     (
         r"FlexBitwiseAnd",
@@ -51,8 +51,8 @@ REASONS = (
     (
         r"No Op registered for Erfc",
         "`tf2onnx` does not support the function Erfc in GELU (“No Op registered for "
-        'Erfc”). Export from JAX, or use another activation, `block={"activation": '
-        '"silu"}`.',
+        'Erfc”). Export from JAX, or use another activation, such as '
+        '`block={"activation": "silu"}`.',
     ),
     (
         r"Required inputs",
@@ -80,8 +80,9 @@ REASONS = (
     ),
     (
         r"(TensorList|StatelessWhile|While)\b.*|same number of Parameter nodes",
-        "OpenVINO cannot convert this loop (“No conversion rule found for operations: "
-        "TensorList”, or “Conversion is failed for: StatelessWhile”).",
+        "OpenVINO cannot convert the loop in this model or layer (“No conversion rule "
+        "found for operations: TensorList”, or “Conversion is failed for: "
+        "StatelessWhile”).",
     ),
     (
         r"TracingCheckError",
@@ -96,9 +97,9 @@ REASONS = (
     ),
     (
         r"Shape mismatch attempting to re-use buffer",
-        "`jax2onnx` gives two lengths the same name: that of a story, and that of a "
-        "story with its question (“Shape mismatch attempting to re-use buffer”). "
-        "Specify the sizes.",
+        "`jax2onnx` gives the same name to two lengths: the length of a story, and the "
+        "length of a story with its question (“Shape mismatch attempting to re-use "
+        "buffer”). Specify the sizes.",
     ),
     (
         r"arange|sort (currently )?requires static",
@@ -127,7 +128,7 @@ REASONS = (
     (
         r"litert-torch",
         "Keras needs the package `litert-torch`, which was not installed for the "
-        "measurement, and whose files have fixed sizes only.",
+        "measurement. Its files have fixed sizes only.",
     ),
     (
         r"'dict' object has no attribute 'shape'",
