@@ -114,8 +114,7 @@ RECIPE = Recipe(
     "2011, many of them from Singapore and the United Kingdom. Newer kinds of spam, "
     "links above all, are unknown to the network.",
     baseline="a linear classifier on words, pairs of words and sequences of two to "
-    "five characters needs three seconds and is as good as the network on these "
-    "messages",
+    "five characters needs three seconds and is as good as the network",
     use='model.classify("You have won a free prize! Call now.")',
     train=train,
     measure=measure,
