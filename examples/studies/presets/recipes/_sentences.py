@@ -21,8 +21,8 @@ MAX_WORDS = 16  # of a sentence; about 1 % of Tatoeba's are longer
 WIDTHS = (8, MAX_WORDS + 2)  # of padded batches
 TATOEBA = (
     "{} of Tatoeba, https://tatoeba.org (52,652 English and Dutch sentence pairs, in "
-    "the file of 2020-11-22 from https://www.manythings.org/anki; its third column "
-    "names the authors). The package contains no sentences."
+    "the file of 2020-11-22 from https://www.manythings.org/anki). The file's third "
+    "column names the authors. The package contains no sentences."
 )
 LICENCE = "CC BY 2.0 FR (Tatoeba)"
 

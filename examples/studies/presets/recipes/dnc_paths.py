@@ -88,8 +88,8 @@ RECIPE = Recipe(
     "take from there, and writes the places that these lines lead to.",
     data="Random graphs of 3 to 30 places with 2 to 8 edges from each place, and "
     "routes of 1 to 9 edges (datasets.graphs.traversal), as in the benchmark task "
-    "`underground`. The network is that of `python examples/studies/dnc underground "
-    "--seeds 0`.",
+    "`underground`. The network is the one that `python examples/studies/dnc "
+    "underground --seeds 0` trains.",
     licence="Simulated by this package: Apache 2.0",
     limits="It reads up to 112 edges and follows up to 8 lines. An edge leads in one "
     "direction, and a line leaves a place at most once. For each line, the network "

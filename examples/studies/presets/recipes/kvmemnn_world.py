@@ -219,16 +219,17 @@ RECIPE = Recipe(
     what="Answers questions about facts that you give it, on paintings, painters and "
     "museums. An answer needs one or two facts.",
     data="6,000 questions about 120 simulated worlds of up to 60 facts. The questions "
-    "are made from the names of seven relations and 16 more patterns "
-    "(datasets.triples).",
+    "follow patterns made from the names of seven relations (datasets.triples), and 21 "
+    "patterns added by hand.",
     licence="Simulated by this package: Apache 2.0",
     limits=f"It knows only the relations {', '.join(RELATIONS)}, and the words of its "
     "training questions. Names are free. It reads up to 64 facts around the name in a "
-    "question and follows at most two. It always answers, even if no fact gives the "
-    "answer: its score is the probability among the names in the memory, and may then "
-    "be 1.",
-    baseline="chooses the relation of the question's name that shares the most words "
-    "with the question, and answers with all names to which this relation leads",
+    "question and follows at most two of them. It always answers, even if no fact "
+    "gives the answer. Its score is the probability among the names in the memory, so "
+    "it may be 1 even then.",
+    baseline="among the relations of the name in the question, chooses the one that "
+    "shares the most words with the question, and answers with all names to which this "
+    "relation leads",
     use='model.answer(["The Mill | painted by | Ann Lee", "Ann Lee | born in | Lindau"'
     '], "Where was the painter of The Mill born?")',
     train=train,

@@ -117,11 +117,11 @@ def _right(model: Any, pairs: list[dates.Pair]) -> float:
 RECIPE = Recipe(
     what="Writes a date in the ISO 8601 form, such as 1979-05-04.",
     data="20,000 dates from 1950 to 2049, written in 67 formats (datasets.dates). The "
-    "twelve forms of the limits are among these formats. The dates of the tests are "
-    "not in training.",
+    "twelve forms listed under Limits are among these formats. The test dates are not "
+    "in training.",
     licence="Simulated by this package: Apache 2.0",
-    limits="It reads English names of months, and day before month if both are "
-    "numbers. Years are 1950 to 2049. The twelve forms: "
+    limits="It reads English names of months. In forms such as 04/05/1979, the day "
+    "comes before the month. Years are 1950 to 2049. The twelve forms: "
     f"{'; '.join(FORMS.values())}. A text of up to 36 characters that is no date also "
     "gives a date, and a format outside of training sometimes gives a wrong date.",
     baseline="a function of 16 lines that reads numbers and the name of a month",

@@ -72,17 +72,17 @@ def measure(model: Any) -> dict[str, float]:
 
 
 RECIPE = Recipe(
-    what="Finds the nearest words of everyday English words, and analogies, by word "
+    what="Finds the words nearest to an everyday English word, and analogies, by word "
     "vectors.",
     data=shared.TATOEBA.format("The English sentences")
     + " The test asks for pairs of related words that were chosen beforehand: the "
-    "pairs of examples/studies/words/pairs.txt that the vocabulary has.",
+    "pairs in examples/studies/words/pairs.txt whose words are in the vocabulary.",
     licence=shared.LICENCE,
-    limits="About 3,000 words in lower case, which occur five times or more, learned "
-    "from only 300,000 words of text: the neighbours of frequent words make sense, "
-    "those of rare words often do not.",
-    baseline="positive pointwise mutual information of words at most two apart, "
-    "without training",
+    limits="The network knows about 3,000 words in lower case, those that occur at "
+    "least five times. It learned from only 300,000 words of text: the neighbours of "
+    "frequent words make sense, those of rare words often do not.",
+    baseline="positive pointwise mutual information of words that are at most two "
+    "places apart, without training",
     use='model.nearest("dog")',
     train=train,
     measure=measure,
