@@ -51,7 +51,7 @@ REASONS = (
     (
         r"No Op registered for Erfc",
         "`tf2onnx` does not support the function Erfc in GELU (“No Op registered for "
-        'Erfc”). Export from JAX, or use another activation, such as '
+        "Erfc”). Export from JAX, or use another activation, such as "
         '`block={"activation": "silu"}`.',
     ),
     (
