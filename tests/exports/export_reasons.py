@@ -23,8 +23,8 @@ REASONS = (
     ),
     (
         r"Error when tracing gradients for SavedModel",
-        "JAX cannot differentiate this loop backwards, and a SavedModel from JAX "
-        "contains gradients (“Error when tracing gradients”).",
+        "JAX cannot differentiate a `keras.ops.while_loop` backwards, and a SavedModel "
+        "from JAX contains gradients (“Error when tracing gradients”).",
     ),
     (
         r"torch exports a loop over time unrolled",
@@ -86,7 +86,7 @@ REASONS = (
     ),
     (
         r"TracingCheckError",
-        "torch traces the model twice, and Keras' layers differ between the traces "
+        "torch traces the model twice, and the two traces of Keras' layers differ "
         "(“Graphs differed across invocations”).",
     ),
     (
@@ -128,7 +128,7 @@ REASONS = (
     (
         r"litert-torch",
         "Keras needs the package `litert-torch`, which was not installed for the "
-        "measurement. Its files have fixed sizes only.",
+        "measurement. Files exported with `litert-torch` always have fixed sizes.",
     ),
     (
         r"'dict' object has no attribute 'shape'",

@@ -103,13 +103,16 @@ def _shown(cell: Cell, numbers: dict[int, int]) -> str:
 
 
 def _of_keras(found: Results, place: int) -> str:
-    """Names the rows of Keras' own layers that fail for the same reason."""
-    names = [
-        label
-        for name, label in GROUPS["Keras"].items()
-        if any(reason(cell) == place for cell in found[name].values())
+    """Names the rows of Keras' own layers that fail for the reason of other rows."""
+    failing = [
+        name
+        for name, row in found.items()
+        if any(reason(cell) == place for cell in row.values())
     ]
-    return f" The same happens with Keras' own {', '.join(names)}." if names else ""
+    names = [label for name, label in GROUPS["Keras"].items() if name in failing]
+    if len(names) in (0, len(failing)):
+        return ""
+    return f" The same happens with Keras' own {', '.join(names)}."
 
 
 def _line(cells: list[str]) -> str:
