@@ -87,10 +87,10 @@ RECIPE = Recipe(
     data=shared.TATOEBA.format("The English sentences")
     + " A twentieth of the sentences is the test set.",
     licence=shared.LICENCE,
-    limits="Everyday sentences of at most 16 words and punctuation marks, made of the "
-    "3,200 most frequent words. In the perplexity, all other words count as one word. "
-    "The network has learned grammar and some common sense within a sentence, but no "
-    "knowledge.",
+    limits="Everyday sentences of at most 16 tokens (words and punctuation marks), "
+    "made of the 3,200 most frequent words. In the perplexity, all other words count "
+    "as one word. The network has learned grammar and some common sense within a "
+    "sentence, but no knowledge.",
     baseline="counts of three words in a row, interpolated with counts of two words "
     "and of one word",
     use='model.complete("I would like to")',

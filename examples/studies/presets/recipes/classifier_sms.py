@@ -110,9 +110,9 @@ RECIPE = Recipe(
     "Of messages that differ only in digits, punctuation marks and case, one is kept; "
     "a fifth of the messages is the test set. The package contains no messages.",
     licence="CC BY 4.0 (SMS Spam Collection)",
-    limits="English messages of at most 100 words and punctuation marks, from about "
-    "2011, many of them from Singapore and the United Kingdom. Newer kinds of spam, "
-    "links above all, are unknown to the network.",
+    limits="English messages of at most 100 tokens (words and punctuation marks), from "
+    "about 2011, many of them from Singapore and the United Kingdom. Newer kinds of "
+    "spam, links above all, are unknown to the network.",
     baseline="a linear classifier on words, pairs of words and sequences of two to "
     "five characters needs three seconds and is as good as the network",
     use='model.classify("You have won a free prize! Call now.")',

@@ -83,8 +83,8 @@ RECIPE = Recipe(
     limits="Images of 64 by 64 pixels with values from 0 for the background to 1 for "
     "ink, and digits of at most 20 pixels. It describes only one or two digits, side "
     "by side or one above the other; any other image also gets such a caption.",
-    baseline="the caption of the training canvas, among 4,000, with the most similar "
-    "pixels",
+    baseline="of 4,000 training canvases, takes the one with the most similar pixels, "
+    "and answers with its caption",
     use='model.caption(keras_attention.datasets.canvases.generate(3, part="test")'
     ".images)",
     train=train,

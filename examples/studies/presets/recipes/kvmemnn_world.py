@@ -226,7 +226,7 @@ RECIPE = Recipe(
     "training questions. Names are free. It reads up to 64 facts around the name in a "
     "question and follows at most two of them. It always answers, even if no fact "
     "gives the answer. Its score is the probability among the names in the memory, so "
-    "it may be 1 even then.",
+    "a wrong answer may also have the score 1.",
     baseline="among the relations of the name in the question, chooses the one that "
     "shares the most words with the question, and answers with all names to which this "
     "relation leads",

@@ -124,9 +124,9 @@ RECIPE = Recipe(
     data=shared.TATOEBA.format("The English sentences")
     + " A twentieth of the sentences is the test set.",
     licence=shared.LICENCE,
-    limits="Everyday sentences of at most 16 words and punctuation marks, made of the "
-    "3,200 most frequent words. The network finds words that fit the grammar and the "
-    "words around the blank; it has no knowledge.",
+    limits="Everyday sentences of at most 16 tokens (words and punctuation marks), "
+    "made of the 3,200 most frequent words. The network finds words that fit the "
+    "grammar and the words around the blank; it has no knowledge.",
     baseline="counts of pairs of neighbouring words, applied to the words before and "
     "after the blank",
     use='model.fill("The cat ___ under the table.")',

@@ -167,16 +167,17 @@ def scores(model: Any, examples: Sequence[babi.Example]) -> np.ndarray:
 RECIPE = Recipe(
     what="Answers questions about short stories, of the kinds of the 20 bAbI tasks.",
     data="The 20 bAbI tasks, 1,000 training questions each (Weston et al., 2015), "
-    "https://research.facebook.com/downloads/babi/. Four things are not in the paper "
-    "of MemN2N. At first, only tasks 17 and 19 are learned. Interchangeable words are "
-    "exchanged in each epoch. In the last 100 of 160 epochs, half of the stories about "
-    "people get sentences about other people and things, from other training stories, "
-    "until they have up to 64 sentences. No training story is held back.",
+    "https://research.facebook.com/downloads/babi/. Four things in the training "
+    "are not in the paper of MemN2N. At first, only tasks 17 and 19 are learned. "
+    "Interchangeable words are exchanged in each epoch. In the last 100 of 160 epochs, "
+    "half of the stories about people get sentences about other people and things, "
+    "from other training stories, until they have up to 64 sentences. No training "
+    "story is held back.",
     licence="CC BY 3.0",
     limits="It knows only the words of the tasks, about 160, and reads the last 130 "
     "sentences of a story. Only task 3 has training stories with more than 64 "
-    "sentences, so the network often forgets sentences further back. Tasks 3 and 16 "
-    "stay hard for the network.",
+    "sentences, so the network often forgets sentences that lie more than 64 sentences "
+    "back. Tasks 3 and 16 stay hard for the network.",
     baseline="for each task, the better of two rules: the most frequent answer of the "
     "task, or the last word of the last sentence that contains the question's last "
     "word",

@@ -41,9 +41,10 @@ RECIPE = Recipe(
     + " A twentieth of the pairs is the test set; none of its sentences occurs in the "
     "training set.",
     licence=shared.LICENCE,
-    limits="Sentences of at most 16 words and punctuation marks, made of the 4,000 "
-    "most frequent Dutch words; other words are skipped or guessed. The network often "
-    "gets the gist but misses the detail, and invents a meaning for unknown words.",
+    limits="Sentences of at most 16 tokens (words and punctuation marks), made of the "
+    "4,000 most frequent Dutch words; other words are skipped or guessed. The network "
+    "often gets the gist but misses the detail, and invents a meaning for unknown "
+    "words.",
     baseline="the translation of the training sentence whose words are most similar",
     use='model.translate("Ik heb honger.")',
     train=train,
