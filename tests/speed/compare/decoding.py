@@ -140,7 +140,7 @@ class _Race:
 
         object.__setattr__(self.model, "begin", counted)
         try:
-            for source, target in ((30, 64), (32, 71), (27, 79)):
+            for source, target in ((30, 64), (32, 57), (27, 49)):
                 self.model.generate(
                     self.source[:, :source], target, self.sampler, START, None
                 )

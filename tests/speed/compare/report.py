@@ -214,12 +214,13 @@ def _align(rows: list[Any]) -> list[str]:
 def tables(raw: dict[str, Any]) -> dict[str, str]:
     """Returns the tables of docs/results/speed.md, one for each case, and a summary.
 
-    The raw files are those of `compare --page`, one for each backend.
+    The raw files are those of `compare --page`, one for each backend, and of cases that
+    were measured again, such as compare-jax-decoding.json.
     """
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in PAGE}
     for backend in NAMES:
-        for run in raw.get(f"compare-{backend}", {"backends": []})["backends"]:
-            for result in run["results"]:
+        for name in sorted(n for n in raw if n.startswith(f"compare-{backend}")):
+            for result in raw[name]["backends"][0]["results"]:
                 if result["status"] == "measured":
                     results[result["case"]].append(result)
     found = {name: _page_table(name, rows) for name, rows in results.items()}
