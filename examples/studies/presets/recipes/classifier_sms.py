@@ -107,8 +107,8 @@ def measure(model: TransformerClassifier, split: str = "test") -> dict[str, floa
 RECIPE = Recipe(
     what="Tells spam from other text messages.",
     data=f"The SMS Spam Collection v.1 (Almeida, Hidalgo and Yamakami, 2011), {PAGE}. "
-    "If messages differ only in digits, punctuation marks or case, one of them is kept; "
-    "a fifth of the messages is the test set. The package contains no messages.",
+    "If messages differ only in digits, punctuation marks or case, one of them is "
+    "kept; a fifth of the messages is the test set. The package contains no messages.",
     licence="CC BY 4.0 (SMS Spam Collection)",
     limits="English messages of at most 100 tokens (words and punctuation marks), from "
     "about 2011, many of them from Singapore and the United Kingdom. The network "

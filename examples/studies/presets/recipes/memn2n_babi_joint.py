@@ -165,8 +165,8 @@ def scores(model: Any, examples: Sequence[babi.Example]) -> np.ndarray:
 
 
 RECIPE = Recipe(
-    what="Answers questions about short stories. The questions are of the same kinds as "
-    "in the 20 bAbI tasks.",
+    what="Answers questions about short stories. The questions are of the same kinds "
+    "as in the 20 bAbI tasks.",
     data="The 20 bAbI tasks, 1,000 training questions each (Weston et al., 2015), "
     "https://research.facebook.com/downloads/babi/. The training differs from "
     "the paper of MemN2N in four ways. (1) At first, only tasks 17 and 19 are learned. "

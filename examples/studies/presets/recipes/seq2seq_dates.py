@@ -123,8 +123,8 @@ RECIPE = Recipe(
     limits="It reads English names of months. In forms such as 04/05/1979, the day "
     "comes before the month. Years are 1950 to 2049. The twelve forms: "
     f"{'; '.join(FORMS.values())}. For a text that is not a date (up to 36 "
-    "characters), the network still writes a date; for a format outside of training, it "
-    "sometimes writes a wrong date.",
+    "characters), the network still writes a date; for a format outside of training, "
+    "it sometimes writes a wrong date.",
     baseline="a function of 16 lines that reads numbers and the name of a month",
     use='model.translate("4 May 1979")',
     train=train,
