@@ -107,12 +107,12 @@ def measure(model: TransformerClassifier, split: str = "test") -> dict[str, floa
 RECIPE = Recipe(
     what="Tells spam from other text messages.",
     data=f"The SMS Spam Collection v.1 (Almeida, Hidalgo and Yamakami, 2011), {PAGE}. "
-    "Of messages that differ only in digits, punctuation marks and case, one is kept; "
-    "a fifth of the messages is the test set. The package contains no messages.",
+    "If messages differ only in digits, punctuation marks or case, one of them is "
+    "kept; a fifth of the messages is the test set. The package contains no messages.",
     licence="CC BY 4.0 (SMS Spam Collection)",
     limits="English messages of at most 100 tokens (words and punctuation marks), from "
-    "about 2011, many of them from Singapore and the United Kingdom. Newer kinds of "
-    "spam, links above all, are unknown to the network.",
+    "about 2011, many of them from Singapore and the United Kingdom. The network "
+    "does not know newer kinds of spam, above all links.",
     baseline="a linear classifier on words, pairs of words and sequences of two to "
     "five characters needs three seconds and is as good as the network",
     use='model.classify("You have won a free prize! Call now.")',

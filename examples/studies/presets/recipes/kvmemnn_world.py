@@ -223,11 +223,11 @@ RECIPE = Recipe(
     "patterns added by hand.",
     licence="Simulated by this package: Apache 2.0",
     limits=f"It knows only the relations {', '.join(RELATIONS)}, and the words of its "
-    "training questions. Names are free. It reads up to 64 facts around the name in a "
-    "question and follows at most two of them. It always answers, even if no fact "
-    "gives the answer. Its score is the probability among the names in the memory, so "
+    "training questions. Any names may be used. It reads up to 64 facts around the "
+    "name in a question and follows at most two of them. It always answers, even "
+    "if no fact gives the answer. Its score compares only the names in the memory, so "
     "a wrong answer may also have the score 1.",
-    baseline="among the relations of the name in the question, chooses the one that "
+    baseline="a rule that chooses, for the name in the question, the relation that "
     "shares the most words with the question, and answers with all names to which this "
     "relation leads",
     use='model.answer(["The Mill | painted by | Ann Lee", "Ann Lee | born in | Lindau"'

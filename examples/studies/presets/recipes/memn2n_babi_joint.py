@@ -165,14 +165,15 @@ def scores(model: Any, examples: Sequence[babi.Example]) -> np.ndarray:
 
 
 RECIPE = Recipe(
-    what="Answers questions about short stories, of the kinds of the 20 bAbI tasks.",
+    what="Answers questions about short stories. The questions are of the same kinds "
+    "as in the 20 bAbI tasks.",
     data="The 20 bAbI tasks, 1,000 training questions each (Weston et al., 2015), "
-    "https://research.facebook.com/downloads/babi/. Four things in the training "
-    "are not in the paper of MemN2N. At first, only tasks 17 and 19 are learned. "
-    "Interchangeable words are exchanged in each epoch. In the last 100 of 160 epochs, "
-    "half of the stories about people get sentences about other people and things, "
-    "from other training stories, until they have up to 64 sentences. No training "
-    "story is held back.",
+    "https://research.facebook.com/downloads/babi/. The training differs from "
+    "the paper of MemN2N in four ways. (1) At first, only tasks 17 and 19 are learned. "
+    "(2) Interchangeable words are exchanged in each epoch. (3) In the last 100 of 160 "
+    "epochs, half of the stories about people get sentences about other people and "
+    "things, from other training stories, until they have up to 64 sentences. (4) No "
+    "training story is held back.",
     licence="CC BY 3.0",
     limits="It knows only the words of the tasks, about 160, and reads the last 130 "
     "sentences of a story. Only task 3 has training stories with more than 64 "

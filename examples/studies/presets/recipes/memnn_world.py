@@ -64,7 +64,7 @@ def _questions(count: int, seed: tuple[int, int]) -> list[babi.Example]:
 
 RECIPE = Recipe(
     what="Answers where a person or an object is, or where a person was before, and "
-    "finds the facts that show it.",
+    "finds the facts that support the answer.",
     data="3,000 questions with their supporting facts in a simulated world of four "
     "people, three objects and five rooms (datasets.simulated_world, difficulty 5).",
     licence="Simulated by this package: Apache 2.0",

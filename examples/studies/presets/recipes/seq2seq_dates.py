@@ -122,8 +122,9 @@ RECIPE = Recipe(
     licence="Simulated by this package: Apache 2.0",
     limits="It reads English names of months. In forms such as 04/05/1979, the day "
     "comes before the month. Years are 1950 to 2049. The twelve forms: "
-    f"{'; '.join(FORMS.values())}. A text of up to 36 characters that is no date also "
-    "gives a date, and a format outside of training sometimes gives a wrong date.",
+    f"{'; '.join(FORMS.values())}. For a text that is not a date (up to 36 "
+    "characters), the network still writes a date; for a format outside of training, "
+    "it sometimes writes a wrong date.",
     baseline="a function of 16 lines that reads numbers and the name of a month",
     use='model.translate("4 May 1979")',
     train=train,

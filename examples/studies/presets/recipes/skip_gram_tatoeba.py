@@ -72,8 +72,8 @@ def measure(model: Any) -> dict[str, float]:
 
 
 RECIPE = Recipe(
-    what="Finds the words nearest to an everyday English word, and analogies, by word "
-    "vectors.",
+    what="Finds the words nearest to an everyday English word and completes analogies, "
+    "with word vectors.",
     data=shared.TATOEBA.format("The English sentences")
     + " The test asks for pairs of related words that were chosen beforehand: the "
     "pairs in examples/studies/words/pairs.txt whose words are in the vocabulary.",
