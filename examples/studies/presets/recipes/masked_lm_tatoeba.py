@@ -126,7 +126,8 @@ RECIPE = Recipe(
     licence=shared.LICENCE,
     limits="Everyday sentences of at most 16 tokens (words and punctuation marks), "
     "made of the 3,200 most frequent words. The network finds words that fit the "
-    "grammar and the words around the blank; it has no knowledge.",
+    "grammar and the words around the blank; it has no knowledge. The figure *among "
+    "five* counts the blanks whose word is among its first five.",
     baseline="counts of pairs of neighbouring words, applied to the words before and "
     "after the blank",
     use='model.fill("The cat ___ under the table.")',

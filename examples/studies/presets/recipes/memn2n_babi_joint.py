@@ -176,7 +176,7 @@ RECIPE = Recipe(
     "training story is held back.",
     licence="CC BY 3.0",
     limits="It knows only the words of the tasks, about 160, and reads the last 130 "
-    "sentences of a story. Only task 3 has training stories with more than 64 "
+    "sentences of a story. Only tasks 3 and 5 have training stories with more than 64 "
     "sentences, so the network often forgets sentences that lie more than 64 sentences "
     "back. Tasks 3 and 16 stay hard for the network.",
     baseline="for each task, the better of two rules: the most frequent answer of the "
