@@ -103,7 +103,7 @@ REASONS = (
     ),
     (
         r"arange|sort (currently )?requires static",
-        "`jax2onnx` cannot export a range or a sort of an unknown length. Specify the "
+        "`jax2onnx` cannot export `arange` or sorting of an unknown length. Specify the "
         "sizes, or export from TensorFlow.",
     ),
     (

@@ -80,9 +80,10 @@ RECIPE = Recipe(
     data="Canvases of 64 by 64 pixels, composed of 8,000 of the 10,000 test images of "
     "MNIST (LeCun, Cortes and Burges). The test canvases show the other 2,000 images.",
     licence="CC BY-SA 3.0 (MNIST)",
-    limits="Images of 64 by 64 pixels with values from 0 for the background to 1 for "
-    "ink, and digits of at most 20 pixels. It describes only one or two digits, side "
-    "by side or one above the other; any other image also gets such a caption.",
+    limits="An image has 64 by 64 pixels; 0 is the background and 1 is ink. A digit "
+    "has a height and a width of at most 20 pixels. The network describes only one or two "
+    "digits, side by side or one above the other; any other image also gets such a "
+    "caption.",
     baseline="of 4,000 training canvases, takes the one with the most similar pixels, "
     "and answers with its caption",
     use='model.caption(keras_attention.datasets.canvases.generate(3, part="test")'
