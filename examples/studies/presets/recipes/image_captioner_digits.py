@@ -81,8 +81,8 @@ RECIPE = Recipe(
     "MNIST (LeCun, Cortes and Burges). The test canvases show the other 2,000 images.",
     licence="CC BY-SA 3.0 (MNIST)",
     limits="An image has 64 by 64 pixels; 0 is the background and 1 is ink. A digit "
-    "has a height and a width of at most 20 pixels. The network describes only one or two "
-    "digits, side by side or one above the other; any other image also gets such a "
+    "has a height and a width of at most 20 pixels. The network describes only one or "
+    "two digits, side by side or one above the other; any other image also gets such a "
     "caption.",
     baseline="of 4,000 training canvases, takes the one with the most similar pixels, "
     "and answers with its caption",
