@@ -103,8 +103,8 @@ REASONS = (
     ),
     (
         r"arange|sort (currently )?requires static",
-        "`jax2onnx` cannot export `arange` or sorting of an unknown length. Specify the "
-        "sizes, or export from TensorFlow.",
+        "`jax2onnx` cannot export `arange` or sorting of an unknown length. Specify "
+        "the sizes, or export from TensorFlow.",
     ),
     (
         r"Reverse scan",
