@@ -62,9 +62,9 @@ def record_attention() -> Iterator[Maps]:
         yield maps
         if not maps:
             raise NothingRecordedError(
-                "`record_attention` has recorded nothing: no attention layer was "
-                "called eagerly inside. Call `model(inputs)` instead of `predict` or "
-                "`fit`."
+                "`record_attention` has recorded nothing: no attention layer of "
+                "keras_attention was called eagerly inside. Call `model(inputs)` "
+                "instead of `predict` or `fit`. Keras' own layers are not recorded."
             )
 
 
