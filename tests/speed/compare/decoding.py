@@ -140,14 +140,15 @@ class _Race:
 
         object.__setattr__(self.model, "begin", counted)
         try:
-            for source, target in ((30, 64), (32, 57), (27, 49)):
+            # A changed attribute of the model compiles once.
+            for source, target in ((32, 64), (30, 64), (32, 71), (27, 79)):
                 self.model.generate(
                     self.source[:, :source], target, self.sampler, START, None
                 )
         finally:
             object.__delattr__(self.model, "begin")
-        if traced and self.backend != "torch":
-            raise NumericsError(f"compiled {len(traced)} times more in one bucket")
+        if len(traced) > 1 and self.backend != "torch":
+            raise NumericsError(f"compiled {len(traced)} times in one bucket")
 
 
 class _Peer:
