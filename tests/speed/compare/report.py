@@ -55,6 +55,7 @@ WORDS = {
     "none": "no mask",
     "single": "single task",
     "joint": "joint tasks",
+    "top_k": "top-k",
     "train_function": "compiled or replayed step",
     "train_on_batch": "`train_on_batch`",
     "babi": "`MemN2N`, joint bAbI",
@@ -195,7 +196,7 @@ def _sizes(sizes: dict[str, Any]) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.0f}" if value >= 100 else f"{value:#.3g}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:#.3g}"
 
 
 def _align(rows: list[Any]) -> list[str]:
@@ -228,37 +229,35 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
 
 
 def _page_table(name: str, results: list[dict[str, Any]]) -> str:
-    """Formats the results of a case."""
+    """Formats the results of a case, a row for each size and peer."""
     columns = COLUMNS.get(name, ())
-    case = ["case"] if columns else []
-    titles = ["backend", *case, "compared with", "ours", "ratio (IQR)", "null band"]
-    memory = [] if name not in MEMORY else ["memory, ours", "theirs"]
-    rows = []
+    cells: dict[tuple[str, str], dict[str, str]] = {}
     for result in results:
-        ratio, null = result["ratio"], result["null"]
-        both = ("ours", result["against"])[: len(memory)]
-        cell = f"{_ratio(result)} ({ratio['q1']:.2f}–{ratio['q3']:.2f})"
-        rows.append(
-            [
-                NAMES[result["backend"]],
-                *[_label(result["sizes"], columns)] * len(case),
-                PEERS.get(result["against"], result["against"]),
-                f"{_number(result['ours_ms'])} ms",
-                cell,
-                f"{null['p5']:.2f}–{null['p95']:.2f}",
-                *(_megabytes(result, who) for who in both),
-            ]
-        )
-    return reports.table([*titles, *memory], rows)
+        row = _label(result["sizes"], columns), result["against"]
+        cells.setdefault(row, {})[result["backend"]] = _cell(result, name in MEMORY)
+    backends = [b for b in NAMES if any(b in row for row in cells.values())]
+    case = ["case"] if columns else []
+    rows = [
+        [
+            *[label] * len(case),
+            PEERS.get(peer, peer),
+            *(row.get(backend, "") for backend in backends),
+        ]
+        for (label, peer), row in cells.items()
+    ]
+    titles = [*case, "compared with", *(NAMES[backend] for backend in backends)]
+    return reports.table(titles, rows)
 
 
-def _megabytes(result: dict[str, Any], who: str) -> str:
-    """Formats XLA's scratch memory, or else the growth of the resident set."""
-    for kind in ("xla_scratch", "resident_growth"):
-        found = result["memory"][kind].get(who)
-        if found is not None:
-            return f"{found / 1e6:,.0f} MB"
-    return ""
+def _cell(result: dict[str, Any], memory: bool) -> str:
+    """Formats our time, the ratio and its IQR, and on JAX the scratch memory."""
+    ratio, scratch = result["ratio"], result["memory"]["xla_scratch"]
+    ours = f"{_number(result['ours_ms'])} ms"
+    text = f"{ours}: {_ratio(result)} ({ratio['q1']:.2f}–{ratio['q3']:.2f})"
+    if not (memory and scratch):
+        return text
+    both = (scratch["ours"] / 1e6, scratch[result["against"]] / 1e6)
+    return f"{text}, {both[0]:,.0f} against {both[1]:,.0f} MB"
 
 
 def _glance(results: dict[str, list[dict[str, Any]]]) -> str:
