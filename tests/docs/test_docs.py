@@ -204,6 +204,7 @@ OTHERS = {
     *("BasicDecoderOutput", "GPT2CausalLM", "GPT2LMHeadModel"),
     *("ops.argmax", "ops.swapaxes"),
     *("config.json", "metadata.json", "model.weights.h5", "preprocessor.json"),
+    *("reader.keras", "translator.serve"),
     *("pytorch_model.bin", "task.weights.h5"),  # files of weights
     *("attention", "attention_layer", "english", "german", "layer", "memory_layer"),
     *("model", "np", "query_layer", "rng", "rnn", "tokens", "vocabulary.encode"),

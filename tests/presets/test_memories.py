@@ -90,7 +90,7 @@ def test_dates_in_twelve_forms():
     """The forms of the card, each also in lower and in upper case."""
     model = network("seq2seq_dates")
     forms = presets.card("seq2seq_dates")["limits"].split("The twelve forms: ")[1]
-    forms = forms.split(". A text")[0].split("; ")
+    forms = forms.split(". For a text")[0].split("; ")
     assert len(forms) == 12
     texts = [*forms, *map(str.lower, forms), *map(str.upper, forms)]
     assert model.translate(texts) == ["1979-05-04"] * 36
