@@ -311,7 +311,7 @@ def test_the_json_and_the_table():
     cells = lines[2].split()
     assert cells[:4] == ["toy", "jax", "N7", "peer"]
     assert cells[4:9] == ["500", "3,000", "6.00", "6.00-6.00", "1.00-1.00"]
-    assert cells[9:] == ["faster", "51000", "500", "tokens"]
+    assert cells[9:] == ["faster", "51,000", "500", "tokens"]
     assert report.table([runs[0] | {"results": run_toy()}]).count("tokens") == 0
     assert "torch: not installed: install it with: pip install torch" in lines
     assert any(line.startswith("jax: toy N7: wrong: ours") for line in lines)
