@@ -40,9 +40,10 @@ def warn_user(
 def renamed_arguments(since: str, /, **names: str) -> Callable[[_Call], _Call]:
     """Decorates a constructor or a function so that old names of arguments work.
 
-    An old name warns. A file that holds it still loads, and has the new name after it
-    is saved again. A method `call` cannot be decorated, since Keras binds its arguments
-    to the new signature first.
+    An old name warns. A file that has it still loads, and has the new name after it is
+    saved again, if the class defines `get_config`: Keras' automatic config would have
+    both names. A method `call` cannot be decorated, since Keras binds its arguments to
+    the new signature first.
 
     Args:
         since: the version that has the new names.

@@ -59,7 +59,7 @@ def test_an_old_name_may_be_one_of_the_decorator():
 
 
 @pytest.mark.backends("all")
-def test_a_saved_layer_has_the_new_name_and_a_file_with_the_old_one_loads(tmp_path):
+def test_a_saved_layer_has_the_new_name_and_a_config_with_the_old_one_loads(tmp_path):
     with pytest.warns(DeprecationWarning, match="`width` is called `units`"):
         layer = ConfiguredPool(width=5)
     assert layer.get_config()["units"] == 5
@@ -68,7 +68,7 @@ def test_a_saved_layer_has_the_new_name_and_a_file_with_the_old_one_loads(tmp_pa
     model.save(tmp_path / "model.keras")
     assert keras.saving.load_model(tmp_path / "model.keras").layers[-1].units == 5
     config = layer.get_config()
-    config["width"] = config.pop("units")  # as in a file of an earlier version
+    config["width"] = config.pop("units")  # as a file of an earlier version has it
     with pytest.warns(DeprecationWarning, match="`width` is called `units`"):
         loaded = ConfiguredPool.from_config(config)
     assert "width" not in loaded.get_config()

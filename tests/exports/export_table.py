@@ -103,7 +103,7 @@ def _shown(cell: Cell, numbers: dict[int, int]) -> str:
 
 
 def _of_keras(found: Results, place: int) -> str:
-    """Names the rows of Keras' own layers that fail for the reason of other rows."""
+    """Names the rows of Keras' own layers that fail for the same reason as others."""
     failing = [
         name
         for name, row in found.items()

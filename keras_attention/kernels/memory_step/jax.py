@@ -9,9 +9,9 @@ Differentiating the recomputed step by JAX instead (`jax.checkpoint`) takes 1.9 
 long without refinements (M64 T64), and sorting the slots instead of comparing them 1.3.
 
 A whole loop with an explicit gradient was tried, too: segments that compute M and L
-again, and the gradients of the controller's weights after the loop. It had 620 lines.
+again, and the gradients of the controller's weights after the loop. It had 617 lines.
 It made the training step 1.05 times as fast at the sizes of the graph tasks (M128 W80),
-1.2 to 1.4 times with masked keys and deallocation, and 1.4 times without refinements.
+1.2 to 1.46 times with masked keys and deallocation, and 1.4 times without refinements.
 With sharp links it could not be used.
 """
 

@@ -147,8 +147,8 @@ class _Race:
                 )
         finally:
             object.__delattr__(self.model, "begin")
-        if len(traced) > 1 and self.backend != "torch":
-            raise NumericsError(f"compiled {len(traced)} times in one bucket")
+        if len(traced) != 1 and self.backend != "torch":
+            raise NumericsError(f"compiled {len(traced)} times in one bucket, not once")
 
 
 class _Peer:

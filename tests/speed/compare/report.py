@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from keras_attention.version import __version__
-from speed.compare import PAGE
+from speed.compare import PAGE, on_page
 from speed.harness import SAME, SEED
 from studies import reports
 
@@ -221,9 +221,11 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in PAGE}
     for backend in NAMES:
         for name in sorted(n for n in raw if n.startswith(f"compare-{backend}")):
-            for result in raw[name]["backends"][0]["results"]:
-                if result["status"] == "measured":
-                    results[result["case"]].append(result)
+            for run in raw[name]["backends"]:
+                for result in run["results"]:
+                    shown = on_page(result["case"], result["sizes"])
+                    if shown and result["status"] == "measured":
+                        results[result["case"]].append(result)
     found = {name: _page_table(name, rows) for name, rows in results.items()}
     return {**found, "glance": _glance(results)}
 
@@ -251,13 +253,14 @@ def _page_table(name: str, results: list[dict[str, Any]]) -> str:
 
 def _cell(result: dict[str, Any], memory: bool) -> str:
     """Formats our time, the ratio and its IQR, and on JAX the scratch memory."""
-    ratio, scratch = result["ratio"], result["memory"]["xla_scratch"]
+    ratio = result["ratio"]
     ours = f"{_number(result['ours_ms'])} ms"
     text = f"{ours}: {_ratio(result)} ({ratio['q1']:.2f}–{ratio['q3']:.2f})"
-    if not (memory and scratch):
+    scratch = result["memory"]["xla_scratch"]
+    both = [scratch.get(who) for who in ("ours", result["against"])]
+    if not memory or None in both:
         return text
-    both = (scratch["ours"] / 1e6, scratch[result["against"]] / 1e6)
-    return f"{text}, {both[0]:,.0f} against {both[1]:,.0f} MB"
+    return f"{text}, {both[0] / 1e6:,.0f} against {both[1] / 1e6:,.0f} MB"
 
 
 def _glance(results: dict[str, list[dict[str, Any]]]) -> str:

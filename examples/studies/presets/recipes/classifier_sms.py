@@ -114,7 +114,7 @@ RECIPE = Recipe(
     "about 2011, many of them from Singapore and the United Kingdom. The network "
     "does not know newer kinds of spam, above all links.",
     baseline="a linear classifier on words, pairs of words and sequences of two to "
-    "five characters needs three seconds and is as good as the network",
+    "five characters, trained in three seconds and as good as the network",
     use='model.classify("You have won a free prize! Call now.")',
     train=train,
     measure=measure,

@@ -84,8 +84,8 @@ RECIPE = Recipe(
     "has a height and a width of at most 20 pixels. The network describes only one or "
     "two digits, side by side or one above the other; any other image also gets such a "
     "caption.",
-    baseline="of 4,000 training canvases, takes the one with the most similar pixels, "
-    "and answers with its caption",
+    baseline="the caption of the training canvas (of 4,000) with the most similar "
+    "pixels",
     use='model.caption(keras_attention.datasets.canvases.generate(3, part="test")'
     ".images)",
     train=train,
