@@ -1527,6 +1527,25 @@ ROWS += [
         **_BLOCK,
     ),
     Row(
+        "hopfield_layer_product",
+        layers.HopfieldLayer,
+        {
+            "num_patterns": 25,
+            "num_heads": 3,
+            "key_dim": 6,
+            "separate_values": True,
+            "beta": [0.5, 1.0, 2.0],
+            "trainable_beta": True,
+            "normalizer": "softmax1",
+            "projections": {"output_shape": (V,)},
+            "dropout": 0.3,
+            "keys": "product",
+            "top_k": 7,
+        },
+        chosen_by=3,
+        **_BLOCK,
+    ),
+    Row(
         "hopfield_classifier",
         models.HopfieldClassifier,
         {

@@ -172,19 +172,36 @@ class Hopfield(AttentionLayer):
         query, value, key = checked.with_time(query_shape, value_shape, key_shape)
         if not self.projections:
             check_static(query, value, key)
-            self.key_dim, self.value_dim = key[-1], value[-1]
+        self._build_heads(query[-1], key[-1], value[-1])
+        checked.check_inputs(query, value, key, None)
+        multi_head.build_projections(self, query, value, key)
+        self._build_beta()
+
+    def build_states(self, query_shape: Any) -> None:
+        """Builds only what `states`, `scaled_states` and `betas` need.
+
+        This method is for an outer layer that has its own keys and values.
+        """
+        self._build_heads(*3 * query_shape[-1:])
+        multi_head.build_part(self, "query", query_shape, self.num_heads, self.key_dim)
+        self._build_beta()
+
+    def _build_heads(self, query: int, key: int, value: int) -> None:
+        """Sets the widths of a head from the widths of the inputs."""
+        if not self.projections:
+            self.key_dim, self.value_dim = key, value
         if self.key_dim is None:
-            width, remainder = divmod(query[-1], self.num_heads)
+            width, remainder = divmod(query, self.num_heads)
             if remainder:
                 raise ValueError(
                     "`num_heads` must divide the width of the query, unless `key_dim` "
-                    f"is given. Received: num_heads={self.num_heads}, width={query[-1]}"
+                    f"is given. Received: num_heads={self.num_heads}, width={query}"
                 )
             self.key_dim = width
         if self.value_dim is None:
             self.value_dim = self.key_dim
-        checked.check_inputs(query, value, key, None)
-        multi_head.build_projections(self, query, value, key)
+
+    def _build_beta(self) -> None:
         self._projections = multi_head.Projections(self)
         first = self._first_betas()
         if self.trainable_beta:
@@ -356,6 +373,13 @@ class Hopfield(AttentionLayer):
         """
         checked.check_usable(self, "states", query)
         return self._projections.queries(ops.cast(query, self.compute_dtype))
+
+    def scaled_states(self, query: Tensor) -> Tensor:
+        """Projects queries to β ξ, (B, T, H, E); see `states`."""
+        states = self.states(query)
+        sharpness = self._sharpness(states.dtype)
+        states = states if sharpness is None else states * sharpness
+        return states * self.key_dim**-0.5
 
     def associate(
         self,

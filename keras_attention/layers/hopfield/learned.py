@@ -6,6 +6,7 @@ Shapes: B batch, T queries, S keys (patterns), D width, H heads, E width of a he
 from __future__ import annotations
 
 import abc
+import math
 from typing import Any
 
 import keras
@@ -15,7 +16,9 @@ from keras import ops
 from keras_attention.layers.base import checked
 from keras_attention.layers.base.arguments import (
     check_shape,
+    one_of,
     pass_on_policies,
+    policy_of,
     positive,
 )
 from keras_attention.layers.base.recording import is_recording, record
@@ -25,10 +28,12 @@ from keras_attention.layers.base.serialization import (
     export,
 )
 from keras_attention.layers.hopfield.hopfield import Hopfield, refuse_projected
-from keras_attention.numerics import masks
+from keras_attention.numerics import masks, normalizers
+from keras_attention.ops.hopfield.retrieval import product_top_k
 
 Tensor = Any
 Config = dict[str, Any]
+DEFAULT_TOP_K = 32  # of product keys
 
 
 class TrainablePatterns(Configured, keras.layers.Layer, abc.ABC):
@@ -153,8 +158,13 @@ class HopfieldLayer(TrainablePatterns):
         trainable_beta: whether each head learns its β.
         normalizer: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax".
         projections: True, False or a dict, as in `Hopfield`. In the dict,
-            `output_shape` is the width of the output and defaults to D.
+            `output_shape` is the width of the output and defaults to D. With product
+            keys, only the queries are projected, and the values have the width of the
+            output.
         dropout: the fraction of attention weights dropped during training.
+        keys: None, for learned patterns, or "product", for pairs of learned sub-keys.
+        top_k: K, the number of patterns that each head reads with product keys;
+            defaults to 32, or to S if S is smaller.
 
     Call arguments:
         inputs: state patterns, (B, T, D) or (B, D).
@@ -171,11 +181,13 @@ class HopfieldLayer(TrainablePatterns):
 
     Masking:
         For masked inputs, each head returns 0, so the output is the bias of the output
-        projection.
+        projection, or 0 with product keys.
 
     Raises:
-        ValueError: if `num_patterns` is below 1, and as in `Hopfield`.
-        RuntimeError: if `patterns` or `values` is read before the layer is built.
+        ValueError: if `num_patterns` is below 1, for arguments that do not fit
+            `keys="product"`, and as in `Hopfield`.
+        RuntimeError: if `patterns` or `values` is read before the layer is built, or
+            `patterns` with product keys.
 
     Example:
 
@@ -190,10 +202,14 @@ class HopfieldLayer(TrainablePatterns):
     >>> lookup.patterns.trainable = False
     >>> len(lookup.weights) - len(lookup.trainable_weights)
     1
+    >>> large = HopfieldLayer(100**2, num_heads=2, keys="product", top_k=5)
+    >>> tuple(large(x).shape), tuple(large.values.shape)
+    ((5, 8), (10000, 8))
 
     Reference:
         Ramsauer et al., "Hopfield networks is all you need" (2021), the layer
-        HopfieldLayer.
+        HopfieldLayer. Product keys: Lample et al., "Large memory layers with product
+        keys" (2019).
     """
 
     forms = ("(batch, width)", "(batch, length, width)")
@@ -210,12 +226,50 @@ class HopfieldLayer(TrainablePatterns):
         normalizer: str = "softmax",
         projections: bool | dict[str, Any] = True,
         dropout: float = 0.0,
+        keys: str | None = None,
+        top_k: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(num_patterns, locals(), **kwargs)
         self.separate_values = separate_values
+        self.keys = one_of("keys", keys, (None, "product"))
+        self.top_k = top_k if top_k is None else positive("top_k", top_k)
+        self._check_keys()
+
+    def _check_keys(self) -> None:
+        """Raises a ValueError for arguments that do not fit `keys`."""
+        size, top_k, product = self.num_patterns, self.top_k, 'keys="product"'
+        norm = self.hopfield.query_key_normalization
+        if self.keys is None:
+            if top_k is not None:
+                raise ValueError(
+                    f"`top_k` must be None without {product}, since all patterns are "
+                    f"read. Received: top_k={top_k}"
+                )
+        elif math.isqrt(size) ** 2 != size:
+            raise ValueError(
+                f"`num_patterns` must be a square with {product}, the number of pairs "
+                f"of sub-keys. Received: num_patterns={size}"
+            )
+        elif top_k is not None and top_k > size:
+            raise ValueError(
+                "`top_k` must be at most `num_patterns`. Received: "
+                f"top_k={top_k}, num_patterns={size}"
+            )
+        elif self.update_steps != 1:
+            raise ValueError(
+                f"`update_steps` must be 1 with {product}: the memory is read once. "
+                f"Received: update_steps={self.update_steps}"
+            )
+        elif norm is not None:
+            raise ValueError(
+                f"`query_key_normalization` must be None with {product}, whose keys "
+                f"are not projected. Received: query_key_normalization={norm!r}"
+            )
 
     def _build_for(self, shape: tuple) -> None:
+        if self.keys == "product":
+            return self._build_products(shape[-1])
         self._patterns = self._add_patterns("patterns", shape[-1])
         self._values = self._patterns
         if self.separate_values:
@@ -223,31 +277,63 @@ class HopfieldLayer(TrainablePatterns):
         stored = (1, self.num_patterns, shape[-1])
         self.hopfield.build((1, None, shape[-1]), stored, stored)
 
+    def _build_products(self, dim: int) -> None:
+        """Builds the sub-keys (H, 2, E/2, n), the values and the queries' projection.
+
+        Keys and values have a length of about 1, as the patterns have.
+        """
+        hopfield, size = self.hopfield, math.isqrt(self.num_patterns)
+        hopfield.build_states((1, None, dim))
+        heads, width = hopfield.num_heads, hopfield.key_dim
+        if width % 2:
+            raise ValueError(
+                '`key_dim` must be even with keys="product", since each sub-key has '
+                f"half of it. Received: key_dim={width}"
+            )
+        self._sub_keys = keras.layers.EinsumDense(
+            "abcde,cdef->abcdf",
+            output_shape=(None, heads, 2, size),
+            kernel_initializer=keras.initializers.RandomNormal(stddev=width**-0.5),
+            dtype=policy_of(self, "sub_keys"),
+            name="sub_keys",
+        )
+        self._sub_keys.build((1, None, heads, 2, width // 2))
+        output = math.prod(hopfield.output_shape or (dim,))
+        self._table = keras.layers.Embedding(
+            self.num_patterns,
+            output,
+            keras.initializers.RandomNormal(stddev=output**-0.5),
+            dtype=policy_of(self, "values"),
+            name="values",
+        )
+        self._table.build()
+        self._dropout = keras.layers.Dropout(self.dropout, dtype=self.dtype_policy)
+
     @property
     def patterns(self) -> Any:
         """The stored patterns, a weight (S, D); the layer must be built."""
         checked.check_usable(self, "patterns", None)
+        if self.keys == "product":
+            raise RuntimeError(
+                f"`patterns` are not stored with keys={self.keys!r}: the keys are "
+                "pairs of the sub-keys, the weights `sub_keys`."
+            )
         return self._patterns
 
     @property
     def values(self) -> Any:
         """The source of the values, (S, D): the patterns, or a separate weight."""
         checked.check_usable(self, "values", None)
-        return self._values
+        return self._values if self.keys is None else self._table.embeddings
 
     def _retrieve(
         self, inputs: Tensor, mask: Tensor | None, *options: Any
     ) -> tuple[Tensor, Tensor | None]:
-        key, value = (ops.expand_dims(x, 0) for x in (self._patterns, self._values))
-        prepared = self.hopfield.prepare(value, key)  # (1, S, H, E)
         # All inputs share the patterns, so treat the inputs as queries of one sample.
         together = ops.reshape(inputs, (1, -1, inputs.shape[-1]))  # (1, B·T, D)
-        output, weights = self.hopfield.associate(
-            self.hopfield.states(together),
-            prepared,
-            None if mask is None else ops.reshape(mask, (1, -1)),
-            *options,
-        )
+        mask = None if mask is None else ops.reshape(mask, (1, -1))
+        read = self._read_patterns if self.keys is None else self._read_products
+        output, weights = read(together, mask, *options)
         front = ops.shape(inputs)[:-1]
         output = ops.reshape(output, (*front, *output.shape[2:]))
         if weights is not None:
@@ -255,6 +341,45 @@ class HopfieldLayer(TrainablePatterns):
             weights = ops.reshape(weights, (*front, *weights.shape[1:]))
             weights = ops.moveaxis(weights, -2, 1)  # (B, H, T, S)
         return output, weights
+
+    def _read_patterns(
+        self, inputs: Tensor, mask: Tensor | None, *options: Any
+    ) -> tuple[Tensor, Tensor | None]:
+        """Returns the output (1, T, ·) and the weights (1, H, T, S) of one sample."""
+        key, value = (ops.expand_dims(x, 0) for x in (self._patterns, self._values))
+        prepared = self.hopfield.prepare(value, key)  # (1, S, H, E)
+        states = self.hopfield.states(inputs)
+        return self.hopfield.associate(states, prepared, mask, *options)
+
+    def _read_products(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None,
+        return_weights: bool,
+        training: bool | None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Reads the values of the best product keys; see `_read_patterns`."""
+        hopfield, size = self.hopfield, math.isqrt(self.num_patterns)
+        half = (hopfield.num_heads, 2, hopfield.key_dim // 2)
+        queries = ops.reshape(hopfield.scaled_states(inputs), (1, -1, *half))
+        scores = self._sub_keys(queries)  # (1, T, H, 2, n)
+        count = self.top_k or min(DEFAULT_TOP_K, self.num_patterns)
+        scores, best = product_top_k(scores[..., 0, :], scores[..., 1, :], count)
+        weights = normalizers.get(self.normalizer)(scores)  # (1, T, H, K)
+        if mask is not None:
+            weights = ops.where(mask[..., None, None], weights, 0)
+        weights = ops.cast(weights, self.compute_dtype)
+        values = self._table(best)  # (1, T, H, K, V)
+        dropped = self._dropout(weights, training=training)
+        output = ops.einsum("bthk,bthkv->btv", dropped, values)
+        shape = hopfield.output_shape or output.shape[-1:]
+        output = ops.reshape(output, (1, -1, *shape))
+        if return_weights:
+            halves = (ops.one_hot(i, size) for i in (best // size, best % size))
+            weights = ops.einsum("bthk,bthki,bthkj->bhtij", weights, *halves)
+            shape = (1, hopfield.num_heads, -1, self.num_patterns)
+            weights = ops.reshape(weights, shape)
+        return output, weights if return_weights else None
 
     def _shapes_of(self, shape: tuple) -> tuple[tuple, tuple]:
         stored = (1, self.num_patterns, shape[-1])

@@ -122,11 +122,7 @@ def build_projections(layer: Any, query: tuple, value: tuple, key: tuple) -> Non
     for name, shape, count in parts:
         width = layer.key_dim if name in ("query", "key") else layer.value_dim
         activation = {"activation": "sigmoid"} if name == "gate" else {}
-        dense = layer._make_dense(len(shape), (count, width), name, **activation)
-        setattr(layer, f"_{name}_dense", dense)
-        dense.build(shape)
-        # The einsum of a backend would repeat inputs of width 1.
-        dense.input_spec = keras.layers.InputSpec(ndim=len(shape), axes={-1: shape[-1]})
+        build_part(layer, name, shape, count, width, **activation)
     layer._output_dense = layer._make_last(query)
     layer._output_dense.build((*query[:-1], heads, layer.value_dim))
     if layer.query_key_normalization is not None:
@@ -137,6 +133,17 @@ def build_projections(layer: Any, query: tuple, value: tuple, key: tuple) -> Non
             setattr(layer, f"_{name}", norm)
             norm.build((None, None, None, layer.key_dim))
             norm.supports_masking = True  # avoids a warning about input masks
+
+
+def build_part(
+    layer: Any, name: str, shape: tuple, heads: int, width: int, **options: Any
+) -> None:
+    """Builds the projection of inputs of this shape to heads of this width."""
+    dense = layer._make_dense(len(shape), (heads, width), name, **options)
+    setattr(layer, f"_{name}_dense", dense)
+    dense.build(shape)
+    # The einsum of a backend would repeat inputs of width 1.
+    dense.input_spec = keras.layers.InputSpec(ndim=len(shape), axes={-1: shape[-1]})
 
 
 def projection(

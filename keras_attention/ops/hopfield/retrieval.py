@@ -1,6 +1,6 @@
-"""Theory of Hopfield retrieval: error bounds and storage capacities.
+"""Retrieval by Hopfield networks: error bounds, product keys and storage capacities.
 
-The first functions analyse stored patterns and run on every backend. The capacities are
+The first functions run on every backend. The capacities are
 Python numbers, for comparing measurements with the theory.
 
 Shapes: T states, S stored patterns (N in the papers), D width; "..." for any leading
@@ -148,6 +148,54 @@ def metastable_size(weights: Tensor, mass: float = 0.9) -> Tensor:
     total = held[..., -1:]
     short = ops.sum(ops.cast(held < mass * total, "int32"), axis=-1)
     return short + ops.cast(ops.squeeze(total, -1) > 0, "int32")
+
+
+def product_top_k(first: Tensor, second: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Finds the k largest of the n² sums of two lists of n scores, exactly.
+
+        zᵢₙ₊ⱼ = aᵢ + bⱼ,   0 ≤ i, j < n
+
+    The scores of n² product keys are such sums: each key consists of one of n first and
+    one of n second halves (sub-keys). A sum is among the k largest only if aᵢ and bⱼ
+    are each among the k largest of their list. The paper therefore compares k² sums.
+    Here, not in the paper, only the sums of the r-th largest aᵢ and the s-th largest bⱼ
+    with r s ≤ k are compared, about k ln k, since r s − 1 others are at least as large.
+
+    Args:
+        first: a, (..., n).
+        second: b, (..., n).
+        k: the number of sums, at most n².
+
+    Returns:
+        The sums (..., k) in descending order, float32 for scores in half precision, and
+        their indices i n + j, int32 (..., k). Of equal sums, any may be returned.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.ops import retrieval
+    >>> sums, indices = retrieval.product_top_k(
+    ...     np.array([[1.0, 5.0, 0.0]]), np.array([[2.0, 0.5, 7.0]]), k=2
+    ... )
+    >>> np.asarray(sums).tolist(), np.asarray(indices).tolist()
+    ([[12.0, 8.0]], [[5, 2]])
+
+    Reference:
+        Lample et al., "Large memory layers with product keys" (2019), section 3.1.
+    """
+    n = first.shape[-1]
+    _at_least(1, k=k)
+    if k > n * n:
+        raise ValueError(f"`k` must be at most n². Received: k={k}, n={n}")
+    count = min(k, n)
+    pairs = [(r, s) for r in range(count) for s in range(min(k // (r + 1), n))]
+    r, s = np.array(pairs, "int32").T
+    a, i = ops.top_k(to_float32(first), count)  # (..., K)
+    b, j = ops.top_k(to_float32(second), count)
+    sums = ops.take(a, r, axis=-1) + ops.take(b, s, axis=-1)  # (..., pairs)
+    i, j = ops.take(ops.cast(i, "int32"), r, axis=-1), ops.take(j, s, axis=-1)
+    largest, chosen = ops.top_k(sums, k)  # (..., k)
+    return largest, ops.take_along_axis(i * n + ops.cast(j, "int32"), chosen, axis=-1)
 
 
 def classical_capacity(dim: int) -> float:
