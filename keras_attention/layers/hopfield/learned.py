@@ -291,13 +291,13 @@ class HopfieldLayer(TrainablePatterns):
                 f"half of it. Received: key_dim={width}"
             )
         self._sub_keys = keras.layers.EinsumDense(
-            "abcde,cdef->abcdf",
-            output_shape=(None, heads, 2, size),
+            "abcd,abde->abce",
+            output_shape=(2, None, size),
             kernel_initializer=keras.initializers.RandomNormal(stddev=width**-0.5),
             dtype=policy_of(self, "sub_keys"),
             name="sub_keys",
         )
-        self._sub_keys.build((1, None, heads, 2, width // 2))
+        self._sub_keys.build((heads, 2, None, width // 2))
         output = math.prod(hopfield.output_shape or (dim,))
         self._table = keras.layers.Embedding(
             self.num_patterns,
@@ -361,22 +361,22 @@ class HopfieldLayer(TrainablePatterns):
         """Reads the values of the best product keys; see `_read_patterns`."""
         hopfield, size = self.hopfield, math.isqrt(self.num_patterns)
         half = (hopfield.num_heads, 2, hopfield.key_dim // 2)
-        queries = ops.reshape(hopfield.scaled_states(inputs), (1, -1, *half))
-        scores = self._sub_keys(queries)  # (1, T, H, 2, n)
+        queries = ops.reshape(hopfield.scaled_states(inputs), (-1, *half))
+        scores = self._sub_keys(ops.transpose(queries, (1, 2, 0, 3)))  # (H, 2, T, n)
         count = self.top_k or min(DEFAULT_TOP_K, self.num_patterns)
-        scores, best = product_top_k(scores[..., 0, :], scores[..., 1, :], count)
-        weights = normalizers.get(self.normalizer)(scores)  # (1, T, H, K)
+        scores, best = product_top_k(scores[:, 0], scores[:, 1], count)  # (H, T, K)
+        weights = normalizers.get(self.normalizer)(scores)
         if mask is not None:
-            weights = ops.where(mask[..., None, None], weights, 0)
+            weights = ops.where(mask[..., None], weights, 0)
         weights = ops.cast(weights, self.compute_dtype)
-        values = self._table(best)  # (1, T, H, K, V)
-        dropped = self._dropout(weights, training=training)
-        output = ops.einsum("bthk,bthkv->btv", dropped, values)
+        values = self._table(ops.swapaxes(best, 0, 1))  # (T, H, K, V)
+        dropped = self._dropout(ops.swapaxes(weights, 0, 1), training=training)
+        output = ops.einsum("thk,thkv->tv", dropped, values)
         shape = hopfield.output_shape or output.shape[-1:]
         output = ops.reshape(output, (1, -1, *shape))
         if return_weights:
             halves = (ops.one_hot(i, size) for i in (best // size, best % size))
-            weights = ops.einsum("bthk,bthki,bthkj->bhtij", weights, *halves)
+            weights = ops.einsum("htk,htki,htkj->htij", weights, *halves)
             shape = (1, hopfield.num_heads, -1, self.num_patterns)
             weights = ops.reshape(weights, shape)
         return output, weights if return_weights else None

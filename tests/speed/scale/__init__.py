@@ -17,6 +17,7 @@ CURVES: dict[str, Curve] = {
         attention.window_curve(),
         sources.curve(),
         memories.patterns_curve(),
+        memories.lookups_curve(),
         memories.slots_curve(),
         memory_networks.stories_curve(),
         memory_networks.vocabulary_curve(),

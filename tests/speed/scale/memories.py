@@ -1,8 +1,9 @@
-"""Memories: an `AssociativeMemory` of S patterns, and a DNC with M slots."""
+"""Memories: patterns of an `AssociativeMemory`, learned patterns, slots of a DNC."""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from speed.harness import SEED
 from speed.scale.curve import Call, Curve, Series, once
 
 PATTERN, QUERIES = 32, 64  # the width of a pattern, the number of queries
+LOOKUPS, LOOKUP_WIDTH = 8192, 128
 DNC_SIZES = {"B": 1, "T": 4, "W": 32, "R": 4, "U": 128, "D": 16}
 RATE = 0.01
 LINKS: dict[str, bool | int] = {
@@ -28,6 +30,24 @@ def patterns_curve() -> Curve:
         (1000, 10_000),
         f"AssociativeMemory.retrieve, one step of {QUERIES} queries of width {PATTERN}",
         (Series("one step", _retrieval),),
+    )
+
+
+def lookups_curve() -> Curve:
+    """Returns the curve of a layer with learned patterns: all keys or product keys."""
+    heads = ((1, "1 head"), (4, "4 heads"))
+    return Curve(
+        "lookups",
+        "learned patterns",
+        tuple(n**2 for n in (32, 100, 316, 1000)),
+        (1024, 10_000),
+        f"HopfieldLayer, {LOOKUPS} inputs of width {LOOKUP_WIDTH}",
+        tuple(
+            Series(f"{keys}, {name}, {mode}", partial(_lookup, keys, count, mode))
+            for keys in ("all keys", "product keys")
+            for count, name in heads
+            for mode in ("forward", "Adam", "SGD")
+        ),
     )
 
 
@@ -55,6 +75,41 @@ def _retrieval(count: int, backend: str) -> Call:
     states = generator.standard_normal((QUERIES, PATTERN), dtype="float32")
     queries = ops.convert_to_tensor(states)
     return lambda: memory.retrieve(queries, steps=1)
+
+
+def _lookup(keys: str, heads: int, mode: str, count: int, backend: str) -> Call:
+    """A forward pass, or a training step, of a layer with `count` learned patterns."""
+    import keras
+
+    from keras_attention.layers import HopfieldLayer
+    from speed.compare.backends import compiled
+    from speed.compare.training import TrainingStep
+
+    keras.utils.set_random_seed(SEED)
+    shape = (LOOKUPS, LOOKUP_WIDTH)
+    generator = np.random.default_rng(SEED)
+    inputs, targets = (generator.standard_normal(shape, "float32") for _ in range(2))
+    kind = "product" if keys == "product keys" else None
+
+    def build() -> Call:
+        layer = HopfieldLayer(count, heads, separate_values=True, keys=kind)
+        model_input = keras.Input((LOOKUP_WIDTH,), name="inputs")
+        model = keras.Model({"inputs": model_input}, layer(model_input))
+        if mode == "forward":
+            weights = [weight.value for weight in layer.trainable_variables]
+
+            def read(x: Any, *weights: Any) -> Any:  # weights are no constants on JAX
+                return layer.stateless_call(weights, states, x, training=False)[0]
+
+            states = [variable.value for variable in layer.non_trainable_variables]
+            arguments = (keras.ops.convert_to_tensor(inputs), *weights)
+            return compiled(read, arguments, backend)[0]
+        jit = False if backend == "tensorflow" else "auto"
+        optimizers = {"Adam": keras.optimizers.Adam, "SGD": keras.optimizers.SGD}
+        model.compile(optimizers[mode](RATE), "mse", jit_compile=jit)
+        return TrainingStep(model, {"inputs": inputs}, targets, backend)
+
+    return once(build)
 
 
 def _dnc(links: str, slots: int, backend: str) -> Call:
