@@ -238,34 +238,23 @@ class HopfieldLayer(TrainablePatterns):
 
     def _check_keys(self) -> None:
         """Raises a ValueError for arguments that do not fit `keys`."""
-        size, top_k, product = self.num_patterns, self.top_k, 'keys="product"'
+        size, top_k, steps = self.num_patterns, self.top_k, self.update_steps
         norm = self.hopfield.query_key_normalization
-        if self.keys is None:
-            if top_k is not None:
+        rules: tuple = (("top_k", top_k, top_k is None, "None, since all are read,"),)
+        if self.keys == "product":
+            square = math.isqrt(size) ** 2 == size
+            rules = (
+                ("num_patterns", size, square, "a square number"),
+                ("top_k", top_k, not top_k or top_k <= size, f"at most {size}"),
+                ("update_steps", steps, steps == 1, "1, as the memory is read once,"),
+                ("query_key_normalization", norm, norm is None, "None"),
+            )
+        for name, value, fits, rule in rules:
+            if not fits:
                 raise ValueError(
-                    f"`top_k` must be None without {product}, since all patterns are "
-                    f"read. Received: top_k={top_k}"
+                    f"`{name}` must be {rule} with keys={self.keys!r}. "
+                    f"Received: {name}={value!r}"
                 )
-        elif math.isqrt(size) ** 2 != size:
-            raise ValueError(
-                f"`num_patterns` must be a square with {product}, the number of pairs "
-                f"of sub-keys. Received: num_patterns={size}"
-            )
-        elif top_k is not None and top_k > size:
-            raise ValueError(
-                "`top_k` must be at most `num_patterns`. Received: "
-                f"top_k={top_k}, num_patterns={size}"
-            )
-        elif self.update_steps != 1:
-            raise ValueError(
-                f"`update_steps` must be 1 with {product}: the memory is read once. "
-                f"Received: update_steps={self.update_steps}"
-            )
-        elif norm is not None:
-            raise ValueError(
-                f"`query_key_normalization` must be None with {product}, whose keys "
-                f"are not projected. Received: query_key_normalization={norm!r}"
-            )
 
     def _build_for(self, shape: tuple) -> None:
         if self.keys == "product":

@@ -111,13 +111,13 @@ def test_gradients_reach_both_halves_of_the_keys_and_the_values():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"num_patterns": 24}, r"`num_patterns` must be a square.*num_patterns=24"),
-        ({"top_k": 26}, r"`top_k` must be at most.*top_k=26, num_patterns=25"),
+        ({"num_patterns": 24}, r"`num_patterns` must be a square number with.*=24"),
+        ({"top_k": 26}, r"`top_k` must be at most 25 with.*top_k=26"),
         ({"top_k": 0}, r"`top_k` must be at least 1.*top_k=0"),
         ({"update_steps": 2}, r"`update_steps` must be 1.*update_steps=2"),
         ({"update_steps": None}, r"`update_steps` must be 1.*update_steps=None"),
         ({"keys": "products"}, r"`keys` must be one of.*keys='products'"),
-        ({"keys": None, "top_k": 3}, r"`top_k` must be None without.*top_k=3"),
+        ({"keys": None, "top_k": 3}, r"`top_k` must be None, .* keys=None.*top_k=3"),
         ({"key_dim": 3}, r"`key_dim` must be even.*key_dim=3"),
         (
             {"projections": {"query_key_normalization": "rms"}},

@@ -12,6 +12,13 @@ from speed.scale.curve import Call, Curve, Series, once
 
 PATTERN, QUERIES = 32, 64  # the width of a pattern, the number of queries
 LOOKUPS, LOOKUP_WIDTH = 8192, 128
+LOOKUP_MODES = (
+    ("1 head", "forward"),
+    ("1 head", "Adam"),
+    ("1 head", "SGD"),
+    ("4 heads", "forward"),
+    ("4 heads", "Adam"),
+)
 DNC_SIZES = {"B": 1, "T": 4, "W": 32, "R": 4, "U": 128, "D": 16}
 RATE = 0.01
 LINKS: dict[str, bool | int] = {
@@ -35,18 +42,16 @@ def patterns_curve() -> Curve:
 
 def lookups_curve() -> Curve:
     """Returns the curve of a layer with learned patterns: all keys or product keys."""
-    heads = ((1, "1 head"), (4, "4 heads"))
     return Curve(
         "lookups",
         "learned patterns",
         tuple(n**2 for n in (32, 100, 316, 1000)),
         (1024, 10_000),
-        f"HopfieldLayer, {LOOKUPS} inputs of width {LOOKUP_WIDTH}",
+        f"HopfieldLayer, {LOOKUPS:,} inputs of width {LOOKUP_WIDTH}",
         tuple(
-            Series(f"{keys}, {name}, {mode}", partial(_lookup, keys, count, mode))
+            Series(f"{keys}, {heads}, {mode}", partial(_lookup, keys, heads, mode))
             for keys in ("all keys", "product keys")
-            for count, name in heads
-            for mode in ("forward", "Adam", "SGD")
+            for heads, mode in LOOKUP_MODES
         ),
     )
 
@@ -77,7 +82,7 @@ def _retrieval(count: int, backend: str) -> Call:
     return lambda: memory.retrieve(queries, steps=1)
 
 
-def _lookup(keys: str, heads: int, mode: str, count: int, backend: str) -> Call:
+def _lookup(keys: str, heads: str, mode: str, count: int, backend: str) -> Call:
     """A forward pass, or a training step, of a layer with `count` learned patterns."""
     import keras
 
@@ -92,7 +97,7 @@ def _lookup(keys: str, heads: int, mode: str, count: int, backend: str) -> Call:
     kind = "product" if keys == "product keys" else None
 
     def build() -> Call:
-        layer = HopfieldLayer(count, heads, separate_values=True, keys=kind)
+        layer = HopfieldLayer(count, int(heads[0]), separate_values=True, keys=kind)
         model_input = keras.Input((LOOKUP_WIDTH,), name="inputs")
         model = keras.Model({"inputs": model_input}, layer(model_input))
         if mode == "forward":
