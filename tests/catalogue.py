@@ -1119,6 +1119,9 @@ _keep_mask = _rows_of(
 _depth_recurrence = _rows_of(
     layers.DepthRecurrence, {"block": _encoder_block}, **_BLOCK
 )
+_induced_set_attention = _rows_of(
+    layers.InducedSetAttention, {"num_points": 2, "intermediate_dim": U}, **_BLOCK
+)
 _transformer_decoder = _rows_of(
     layers.TransformerDecoderBlock, inputs=_decoder_block, **_MASKED_MEMORY
 )
@@ -1214,6 +1217,15 @@ ROWS += [
         norm_first=True,
         normalization="rms",
         attention={"position": "rotary", "num_key_value_heads": 2},
+    ),
+    _induced_set_attention("induced_set", num_heads=3, dropout=0.3, epsilon=1e-3),
+    _induced_set_attention(
+        "induced_set_pre",
+        activation="silu",
+        gated=True,
+        norm_first=True,
+        normalization="rms",
+        attention=_hopfield,
     ),
     _keep_mask("keep_mask", layer=_bidirectional).but(
         masked=_change("mask", "inputs"), hidden=_hide("mask"), recurrent=True
