@@ -515,6 +515,10 @@ def _dot_attention(dtype: Any = None) -> Any:
     return layers.Attention("scaled_dot", dtype=dtype)
 
 
+def _entmax(dtype: Any = None) -> Any:
+    return layers.Entmax(3, dtype=dtype)
+
+
 def _hopfield(dtype: Any = None) -> Any:
     return layers.Hopfield(2, update_steps=2, dtype=dtype)
 
@@ -1187,6 +1191,15 @@ ROWS += [
         num_key_value_heads=1,
         position="alibi",
         use_bias=False,
+    ),
+    _multi_head("multi_head_entmax", normalizer=_entmax),
+    Row(
+        "entmax",
+        layers.Entmax,
+        {"num_heads": 3, "initial_alpha": 1.3},
+        _scores,
+        unknown={"scores": (0, 2, 3)},
+        trains=True,
     ),
     # What is penalized moves with samples of weight 0, too.
     _multi_head(
