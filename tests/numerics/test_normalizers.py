@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import few_compiled
 from gradients import gradient, tensor, to_numpy
 from hypothesis import given
 from hypothesis import strategies as st
@@ -243,7 +244,7 @@ def entmax_of_each(scores, mask, alphas):
     )
 
 
-@pytest.mark.parametrize("dtype", references.DTYPES)
+@few_compiled("dtype", references.DTYPES)
 def test_entmax_is_its_equation(dtype):
     alpha, allowed = (ops.convert_to_tensor(x) for x in (ALPHAS, ALLOWED))
     for mask, size in ((None, 1), (ALLOWED, 1), (ALLOWED, 1e4)):
@@ -255,6 +256,7 @@ def test_entmax_is_its_equation(dtype):
         references.assert_rounds_to(weights, expected, dtype, slack=1e-4, floor=1e-6)
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 def test_entmax_meets_the_closed_forms():
     mask = ops.convert_to_tensor(ALLOWED)
     for name, alpha in (("sparsemax", 2.0), ("entmax15", 1.5)):
