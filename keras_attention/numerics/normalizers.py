@@ -208,26 +208,27 @@ def entmax(
     z = to_float32(scores)
     a = ops.cast(alpha, z.dtype) - 1
     z = below_zero(z * a, mask, axis)
-
-    def powers(z: Tensor, a: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns max(z − τ, 0)^(1/a), and minus its derivative by τ."""
-        base = above(z, tau)
-        base = ops.where(base <= 0, 1e-30, base)  # the logarithm of 0 has no gradient
-        weight = ops.where(z <= tau, 0, ops.exp(ops.log(base) / a))
-        return weight, weight / (a * base)
+    fixed_z, fixed_a = ops.stop_gradient(z), ops.stop_gradient(a)
 
     def halve(_: Any, ends: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         low, high = ends
         middle = (low + high) / 2
-        total = ops.sum(powers(*fixed, middle)[0], axis=axis, keepdims=True)
+        total = ops.sum(_power(fixed_z, fixed_a, middle)[0], axis=axis, keepdims=True)
         return ops.where(total >= 1, middle, low), ops.where(total >= 1, high, middle)
 
-    fixed = ops.stop_gradient(z), ops.stop_gradient(a)
-    top = ops.zeros_like(ops.max(fixed[0], axis=axis, keepdims=True))
+    top = ops.zeros_like(ops.max(fixed_z, axis=axis, keepdims=True))
     tau, _ = ops.fori_loop(0, 24, halve, (top - 1, top))  # −1 ≤ τ ≤ 0
-    slope = ops.sum(powers(*fixed, tau)[1], axis=axis, keepdims=True)
-    excess = ops.sum(powers(z, a, tau)[0], axis=axis, keepdims=True) - 1
-    return finish(powers(z, a, tau + excess / slope)[0], mask, scores)
+    slope = ops.sum(_power(fixed_z, fixed_a, tau)[1], axis=axis, keepdims=True)
+    excess = ops.sum(_power(z, a, tau)[0], axis=axis, keepdims=True) - 1
+    return finish(_power(z, a, tau + excess / slope)[0], mask, scores)
+
+
+def _power(z: Tensor, a: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
+    """Computes max(z − τ, 0)^(1/a), and minus its derivative with respect to τ."""
+    base = above(z, tau)
+    base = ops.where(base <= 0, 1e-30, base)  # the logarithm of 0 has no gradient
+    power = ops.where(z <= tau, 0, ops.exp(ops.log(base) / a))
+    return power, power / (a * base)
 
 
 def hardmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:

@@ -145,8 +145,8 @@ class InducedSetAttention(Configured, keras.layers.Layer):
         super().__init__(**kwargs)
         self.supports_masking = True
         self.num_points = positive("num_points", num_points)
-        options = num_heads, intermediate_dim, dropout, activation, gated
-        options = *options, norm_first, normalization, epsilon
+        sizes = num_heads, intermediate_dim, dropout, activation, gated
+        options = *sizes, norm_first, normalization, epsilon
         self.points_block = self._block("points_block", *options, attention)
         is_dict = isinstance(attention, dict)
         ordered = {

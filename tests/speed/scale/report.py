@@ -122,8 +122,8 @@ def _exponent(points: Sequence[Point], backend: str) -> str:
     own = [p for p in points if (p["backend"], p["status"]) == (backend, "measured")]
     if len(own) < 2:
         return "–"
-    logs = np.log([(p["size"], p["seconds"]) for p in own])
-    return f"{np.polyfit(*logs.T, 1)[0]:.2f}"
+    sizes, times = np.log([(p["size"], p["seconds"]) for p in own]).T
+    return f"{np.polyfit(sizes, times, 1)[0]:.2f}"
 
 
 NOISE = 1_000_000  # bytes; a smaller growth of memory is not shown in short cells
