@@ -515,6 +515,10 @@ def _dot_attention(dtype: Any = None) -> Any:
     return layers.Attention("scaled_dot", dtype=dtype)
 
 
+def _entmax(dtype: Any = None) -> Any:
+    return layers.Entmax(3, dtype=dtype)
+
+
 def _hopfield(dtype: Any = None) -> Any:
     return layers.Hopfield(2, update_steps=2, dtype=dtype)
 
@@ -1119,6 +1123,9 @@ _keep_mask = _rows_of(
 _depth_recurrence = _rows_of(
     layers.DepthRecurrence, {"block": _encoder_block}, **_BLOCK
 )
+_induced_set_attention = _rows_of(
+    layers.InducedSetAttention, {"num_points": 2, "intermediate_dim": U}, **_BLOCK
+)
 _transformer_decoder = _rows_of(
     layers.TransformerDecoderBlock, inputs=_decoder_block, **_MASKED_MEMORY
 )
@@ -1185,6 +1192,15 @@ ROWS += [
         position="alibi",
         use_bias=False,
     ),
+    _multi_head("multi_head_entmax", normalizer=_entmax),
+    Row(
+        "entmax",
+        layers.Entmax,
+        {"num_heads": 3, "initial_alpha": 1.3},
+        _scores,
+        unknown={"scores": (0, 2, 3)},
+        trains=True,
+    ),
     # What is penalized moves with samples of weight 0, too.
     _multi_head(
         "multi_head_regularized",
@@ -1214,6 +1230,15 @@ ROWS += [
         norm_first=True,
         normalization="rms",
         attention={"position": "rotary", "num_key_value_heads": 2},
+    ),
+    _induced_set_attention("induced_set", num_heads=3, dropout=0.3, epsilon=1e-3),
+    _induced_set_attention(
+        "induced_set_pre",
+        activation="silu",
+        gated=True,
+        norm_first=True,
+        normalization="rms",
+        attention=_hopfield,
     ),
     _keep_mask("keep_mask", layer=_bidirectional).but(
         masked=_change("mask", "inputs"), hidden=_hide("mask"), recurrent=True

@@ -238,7 +238,7 @@ def test_every_constructor_argument_survives(row):
             assert name in config, f"`{name}` is not in the config"
     for name, given in row.arguments.items():
         assert (config[name] is None) == (given is None), name
-        if "init" not in name and name not in OBJECTS:
+        if "init" not in name and name not in OBJECTS and not callable(given):
             # A pair is stored as two numbers, and in the config as it was given.
             assert given in (getattr(again, name), config[name]), name
     if row.is_model:

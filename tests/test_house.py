@@ -60,7 +60,7 @@ BACKENDS = {"torch", "jax", "tensorflow"}
 FOLDERS = {
     "layers": [
         ("base",),
-        ("scores", "positions"),
+        ("scores", "positions", "normalizers"),
         ("attention", "multi_head"),
         (
             "transformer",

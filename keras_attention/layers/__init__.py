@@ -10,6 +10,7 @@ from keras_attention.layers import (
     hopfield,
     memory_networks,
     multi_head,
+    normalizers,
     positions,
     recurrent,
     scores,
@@ -21,6 +22,7 @@ from keras_attention.layers.external_memory import *
 from keras_attention.layers.hopfield import *
 from keras_attention.layers.memory_networks import *
 from keras_attention.layers.multi_head import *
+from keras_attention.layers.normalizers import *
 from keras_attention.layers.positions import *
 from keras_attention.layers.recurrent import *
 from keras_attention.layers.scores import *
@@ -33,6 +35,7 @@ __all__ = [
     *hopfield.__all__,
     *memory_networks.__all__,
     *multi_head.__all__,
+    *normalizers.__all__,
     *positions.__all__,
     *recurrent.__all__,
     *scores.__all__,

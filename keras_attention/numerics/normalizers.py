@@ -181,6 +181,56 @@ def entmax15(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tens
     return finish(ops.square(above(z, tau)), mask, scores)
 
 
+def entmax(
+    scores: Tensor, mask: Tensor | None = None, axis: int = -1, alpha: Any = 1.5
+) -> Tensor:
+    """Computes max((α − 1) zᵢ − τ, 0)^(1 / (α − 1)), with τ such that they sum to one.
+
+    α = 2 is `sparsemax`, α = 1.5 is `entmax15`, and α → 1 approaches `softmax`. The
+    threshold τ comes from bisection. One Newton step from there gives it its exact
+    gradient with respect to the scores and α.
+
+    Args:
+        scores: (..., S) numbers.
+        mask: booleans that broadcast to the scores, True = may attend; or None.
+        axis: the axis to normalize.
+        alpha: α above 1 and at most 2: a number, or a tensor that broadcasts to the
+            scores with size 1 along the axis.
+
+    Returns:
+        Weights in the shape and dtype of the scores.
+
+    Reference:
+        Peters, Niculae & Martins, "Sparse sequence-to-sequence models" (2019),
+        algorithm 1; learned α: Correia, Niculae & Martins, "Adaptively sparse
+        Transformers" (2019), section 3.
+    """
+    z = to_float32(scores)
+    a = ops.cast(alpha, z.dtype) - 1
+    z = below_zero(z * a, mask, axis)
+    fixed_z, fixed_a = ops.stop_gradient(z), ops.stop_gradient(a)
+
+    def halve(_: Any, ends: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        low, high = ends
+        middle = (low + high) / 2
+        total = ops.sum(_power(fixed_z, fixed_a, middle)[0], axis=axis, keepdims=True)
+        return ops.where(total >= 1, middle, low), ops.where(total >= 1, high, middle)
+
+    top = ops.zeros_like(ops.max(fixed_z, axis=axis, keepdims=True))
+    tau, _ = ops.fori_loop(0, 24, halve, (top - 1, top))  # −1 ≤ τ ≤ 0
+    slope = ops.sum(_power(fixed_z, fixed_a, tau)[1], axis=axis, keepdims=True)
+    excess = ops.sum(_power(z, a, tau)[0], axis=axis, keepdims=True) - 1
+    return finish(_power(z, a, tau + excess / slope)[0], mask, scores)
+
+
+def _power(z: Tensor, a: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
+    """Computes max(z − τ, 0)^(1/a), and minus its derivative with respect to τ."""
+    base = above(z, tau)
+    base = ops.where(base <= 0, 1e-30, base)  # the logarithm of 0 has no gradient
+    power = ops.where(z <= tau, 0, ops.exp(ops.log(base) / a))
+    return power, power / (a * base)
+
+
 def hardmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:
     """Returns 1 for the largest score (the first in a tie), 0 for all others.
 

@@ -259,6 +259,7 @@ def other_layers():
         "encoder-block-rms": partial(
             layers.TransformerEncoderBlock, 2, 7, normalization="rms", norm_first=True
         ),
+        "induced-set": partial(layers.InducedSetAttention, 3, 2, 7),
     }
     for name, make in ones.items():
         yield name, partial(one_sequence, make)

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import few_compiled
 from gradients import gradient, tensor, to_numpy
 from hypothesis import given
 from hypothesis import strategies as st
@@ -225,6 +226,66 @@ def test_get_takes_callables_and_names_what_it_knows():
     known = "entmax15.*hardmax.*linear.*softmax.*softmax1.*sparsemax"
     with pytest.raises(ValueError, match=f"{known}.*Received: normalizer='softmin'"):
         normalizers.get("softmin")
+
+
+# entmax with any α: one for each row of a batch
+
+ALPHAS = np.array([1.02, 1.3, 1.5, 2.0])[:, None, None]
+SCORES = 2 * references.normal(4, 3, 7, seed=5)
+ALLOWED = np.random.default_rng(5).random((4, 3, 7)) < 0.7
+ALLOWED[:, 1] = False
+
+
+def entmax_of_each(scores, mask, alphas):
+    """The reference with the α of each row of the batch."""
+    masks = [None] * len(scores) if mask is None else mask
+    return np.stack(
+        [references.entmax(*row, a.item()) for *row, a in zip(scores, masks, alphas)]
+    )
+
+
+@few_compiled("dtype", references.DTYPES)
+def test_entmax_is_its_equation(dtype):
+    alpha, allowed = (ops.convert_to_tensor(x) for x in (ALPHAS, ALLOWED))
+    for mask, size in ((None, 1), (ALLOWED, 1), (ALLOWED, 1e4)):
+        rounded = references.rounded(size * SCORES, dtype)
+        given = None if mask is None else allowed
+        weights = normalizers.entmax(tensor(rounded, dtype), given, -1, alpha)
+        assert keras.backend.standardize_dtype(weights.dtype) == dtype
+        expected = entmax_of_each(rounded, mask, ALPHAS)
+        references.assert_rounds_to(weights, expected, dtype, slack=1e-4, floor=1e-6)
+
+
+@pytest.mark.slow_on("jax", "tensorflow")
+def test_entmax_meets_the_closed_forms():
+    mask = ops.convert_to_tensor(ALLOWED)
+    for name, alpha in (("sparsemax", 2.0), ("entmax15", 1.5)):
+        found = normalizers.entmax(tensor(SCORES), mask, alpha=alpha)
+        expected = call(name, SCORES, ALLOWED)
+        np.testing.assert_allclose(to_numpy(found), to_numpy(expected), atol=1e-6)
+    moved = ops.convert_to_tensor(np.moveaxis(ALLOWED, -1, 1))
+    found = normalizers.entmax(tensor(np.moveaxis(SCORES, -1, 1)), moved, 1, 2.0)
+    expected = np.moveaxis(to_numpy(call("sparsemax", SCORES, ALLOWED)), -1, 1)
+    np.testing.assert_allclose(to_numpy(found), expected, atol=1e-6)
+
+
+def test_gradients_of_entmax_by_scores_and_alpha():
+    probe = references.normal(*SCORES.shape, seed=6)
+    alphas = np.minimum(ALPHAS, 1.9)  # sparsemax has a kink
+
+    def loss(z, alpha):
+        mask = ops.convert_to_tensor(ALLOWED)
+        return ops.sum(tensor(probe) * normalizers.entmax(z, mask, -1, alpha))
+
+    def reference(z, alpha):
+        return (probe * entmax_of_each(z, ALLOWED, alpha)).sum()
+
+    by_scores, by_alpha = gradient(loss, SCORES, alphas)
+    expected = references.differences(lambda z: reference(z, alphas), SCORES)
+    np.testing.assert_allclose(by_scores, expected, rtol=1e-3, atol=1e-4)
+    assert (by_scores[~ALLOWED] == 0).all()
+    expected = references.differences(lambda a: reference(SCORES, a), alphas)
+    np.testing.assert_allclose(by_alpha, expected, rtol=1e-3, atol=1e-4)
 
 
 # null_softmax

@@ -8,10 +8,12 @@ from keras_attention.layers.transformer.depth_recurrence import (
     AdaptiveHalting,
     DepthRecurrence,
 )
+from keras_attention.layers.transformer.induced_set_attention import InducedSetAttention
 
 __all__ = [
     "AdaptiveHalting",
     "DepthRecurrence",
+    "InducedSetAttention",
     "TransformerDecoderBlock",
     "TransformerEncoderBlock",
 ]

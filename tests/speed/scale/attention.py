@@ -60,7 +60,7 @@ def _core(causal: bool, mode: str, length: int, backend: str) -> Call:
         out = ops.dot_product_attention(query, key, value, is_causal=causal)
         return {"output": out}
 
-    return _call(attend, (1, length, 1, WIDTH), mode, backend)
+    return call_of(attend, (1, length, 1, WIDTH), mode, backend)
 
 
 def _layer(window: int | None, mode: str, length: int, backend: str) -> Call:
@@ -76,10 +76,10 @@ def _layer(window: int | None, mode: str, length: int, backend: str) -> Call:
     def attend(query: Any, key: Any, value: Any) -> Any:
         return {"output": layer(query, value, key, use_causal_mask=True)}
 
-    return _call(attend, shape, mode, backend)
+    return call_of(attend, shape, mode, backend)
 
 
-def _call(
+def call_of(
     function: Callable[..., Any], shape: tuple[int, ...], mode: str, backend: str
 ) -> Call:
     """Returns a call of the compiled function, with gradients of its inputs or not."""

@@ -7,6 +7,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from speed.scale import CURVES
 from studies import reports
 
@@ -98,13 +100,30 @@ def table(points: Sequence[Point]) -> str:
 
 
 def tables(raw: dict[str, Any]) -> dict[str, str]:
-    """Returns the tables of docs/results/scale.md: of each series of each curve."""
+    """Returns tables for pages: of each series of each curve, and of its exponents.
+
+    The points are those of scale.json and of scale-CURVE.json.
+    """
+    files = [found for name, found in raw.items() if name.startswith("scale")]
+    points = [point for found in files for point in found["points"]]
     texts = {}
-    for name, same_curve in _by_curve(raw["scale"]["points"]).items():
+    for name, same_curve in _by_curve(points).items():
+        exponents = []
         for series in dict.fromkeys(point["series"] for point in same_curve):
-            points = [point for point in same_curve if point["series"] == series]
-            texts[f"{name}: {series}"] = _short_table(name, points)
+            own = [point for point in same_curve if point["series"] == series]
+            texts[f"{name}: {series}"] = _short_table(name, own)
+            exponents.append([series, *(_exponent(own, b) for b in NAMES)])
+        texts[f"{name}: exponents"] = reports.table(["", *NAMES.values()], exponents)
     return texts
+
+
+def _exponent(points: Sequence[Point], backend: str) -> str:
+    """Fits seconds = c · size^e to the points of a backend, and formats e."""
+    own = [p for p in points if (p["backend"], p["status"]) == (backend, "measured")]
+    if len(own) < 2:
+        return "–"
+    sizes, times = np.log([(p["size"], p["seconds"]) for p in own]).T
+    return f"{np.polyfit(sizes, times, 1)[0]:.2f}"
 
 
 NOISE = 1_000_000  # bytes; a smaller growth of memory is not shown in short cells

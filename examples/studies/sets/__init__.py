@@ -1,0 +1,1 @@
+"""The maximum of a set: pooling against a Set Transformer."""
