@@ -255,6 +255,9 @@ def other_layers():
         ),
         "hopfield-pooling": partial(layers.HopfieldPooling, 2, 2, 3, update_steps=2),
         "hopfield-layer": partial(layers.HopfieldLayer, 7, 2, 3),
+        "hopfield-layer-product": partial(
+            layers.HopfieldLayer, 49, 2, 4, keys="product", top_k=5
+        ),
         "encoder-block": partial(layers.TransformerEncoderBlock, 2, 7),
         "encoder-block-rms": partial(
             layers.TransformerEncoderBlock, 2, 7, normalization="rms", norm_first=True
