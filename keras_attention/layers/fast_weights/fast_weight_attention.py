@@ -65,9 +65,8 @@ class FastWeightAttention(AttentionLayer):
     and memory. By default, it is the gated delta rule: decays and strengths depend on
     the inputs.
 
-    With `use_causal_mask=True`, query t reads the memory after input t, so queries and
-    keys must have one length. Without it, all values are written in order, and then
-    each query reads the last memory. The order of the values then matters.
+    With `use_causal_mask=True`, query t reads the memory after input t. Without it, all
+    values are written in order, and then each query reads the last memory.
 
     Args:
         num_heads: H, the number of heads.
@@ -122,8 +121,8 @@ class FastWeightAttention(AttentionLayer):
     Raises:
         ValueError: for sizes that are not positive, an unknown name, a feature map that
             can be negative with `normalization="sum"`, strengths other than "shared"
-            with `rule="linear"`, tensors or masks that do not fit each other, an
-            `attention_mask`, or causal queries and keys of two lengths.
+            with `rule="linear"`, tensors or masks that do not fit each other, or
+            an `attention_mask`.
 
     Example:
 
@@ -255,17 +254,13 @@ class FastWeightAttention(AttentionLayer):
         use_causal_mask: bool = False,
     ) -> Any:
         key = value if key is None else key
-        query, parts, single = self._check_call(
-            query,
-            value,
-            key,
-            query_mask,
-            value_mask,
-            key_mask,
-            attention_mask,
-            use_causal_mask,
-        )
+        call_masks = query_mask, value_mask, key_mask, attention_mask
+        query, parts, single = self._check_call(query, value, key, *call_masks)
         mask = masks.merge(parts.value, parts.key)
+        size = ops.shape(key)[1]
+        if use_causal_mask and query is not key:
+            length = ops.shape(query)[1]
+            key, value, mask = align(length, key, value, mask)
         recording = is_recording()
         return_weights = return_attention_scores or recording is not None
         queries, weights = self._queries(query), None
@@ -283,6 +278,9 @@ class FastWeightAttention(AttentionLayer):
         else:
             heads, weights = self._read(queries, self._summary(memory), return_weights)
         output, weights = self._finish(heads, weights, query, parts.query)
+        if weights is not None and use_causal_mask:
+            room = ((0, 0), (0, 0), (0, 0), (0, size))
+            weights = ops.pad(weights, room)[..., :size]  # (B, H, T, S)
         if single:
             output = ops.squeeze(output, axis=1)
             weights = None if weights is None else ops.squeeze(weights, axis=-2)
@@ -299,7 +297,6 @@ class FastWeightAttention(AttentionLayer):
         value_mask: Tensor | None,
         key_mask: Tensor | None,
         attention_mask: Tensor | None,
-        use_causal_mask: bool,
     ) -> tuple[Tensor, checked.Masks, bool]:
         """Returns the query with a T axis, the masks, and whether it had none."""
         if attention_mask is not None:
@@ -314,13 +311,6 @@ class FastWeightAttention(AttentionLayer):
             as_boolean("key_mask", key_mask),
         )
         query, parts, _, single = checked.check_call(query, value, key, parts)
-        lengths = query.shape[1], key.shape[1]
-        if use_causal_mask and None not in lengths and lengths[0] != lengths[1]:
-            raise ValueError(
-                "`query` and `key` must have the same length (axis 1) with "
-                "`use_causal_mask`: query t reads the memory after key t. Received: "
-                f"query.shape={tuple(query.shape)}, key.shape={tuple(key.shape)}"
-            )
         return query, parts, single
 
     @property
@@ -540,12 +530,32 @@ class FastWeightAttention(AttentionLayer):
         query, value, key = call["query"], call["value"], call["key"]
         key = value if key is None else key
         call_masks = [call[name] for name in checked.MASK_NAMES]
-        self._check_call(query, value, key, *call_masks, call["use_causal_mask"])
+        self._check_call(query, value, key, *call_masks)
         output = keras.KerasTensor(query.shape, self.compute_dtype)
         if not call["return_attention_scores"]:
             return output
         shape = (query.shape[0], self.num_heads, *query.shape[1:-1], key.shape[1])
         return output, keras.KerasTensor(shape, self.compute_dtype)
+
+
+def align(
+    length: Any, key: Tensor, value: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Gives a memory (B, S, ·) the length T of causal queries.
+
+    Later inputs are left out, since no query reads them. Missing inputs are masked.
+    """
+    size = key.shape[1]
+    if isinstance(length, int) and size == length:
+        return key, value, mask
+    if mask is None:
+        mask = ops.ones(ops.shape(key)[:2], "bool")
+
+    def aligned(x: Tensor) -> Tensor:
+        room = [(0, 0), (0, length), *[(0, 0)] * (len(x.shape) - 2)]
+        return ops.pad(x, room)[:, :length]
+
+    return aligned(key), aligned(value), aligned(mask)
 
 
 def convolve(
