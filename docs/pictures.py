@@ -44,6 +44,7 @@ GUIDES = (
     "transformer.md",
     "hops-are-layers.md",
     "hopfield.md",
+    "fast-weights.md",
     "language-model.md",
     "dnc.md",
     "supporting-facts.md",

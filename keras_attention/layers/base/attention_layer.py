@@ -309,10 +309,10 @@ class AttentionProtocol(abc.ABC):
         check_usable(self, method, inputs)
         if self.state_shapes((1, 1)):
             raise ValueError(
-                f"Layer {self.name!r} cannot attend to its own inputs step by step: a "
-                "step of it depends on where the last one attended among all keys, of "
-                "which there are more at each step. Use it over a memory (`prepare` "
-                f"and `attend`), or another attention. Received: {method} of a "
+                f"Layer {self.name!r} cannot attend to its own inputs step by step: "
+                "each step depends on the weights of the previous step, and the number "
+                "of keys grows. Use this layer with a memory (`prepare` and `attend`), "
+                f"or use another attention layer. Received: {method} of a "
                 f"{type(self).__name__}"
             )
 
