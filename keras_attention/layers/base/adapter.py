@@ -83,6 +83,11 @@ class KerasAttention(AttentionProtocol):
         return "return_attention_scores" in self._options
 
     @property
+    def separates_texts(self) -> bool:
+        """Whether the layer takes a mask for each pair of a query and a key."""
+        return "attention_mask" in self._options
+
+    @property
     def built(self) -> bool:
         """Whether the layer is built."""
         return self.layer.built

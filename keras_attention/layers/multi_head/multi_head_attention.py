@@ -371,6 +371,10 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
     def state_shapes(self, shape: tuple[Any, Any]) -> list[tuple]:
         return [shape[:1]] if self._counts else []
 
+    @property
+    def separates_texts(self) -> bool:
+        return True  # only distances between positions count
+
     def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
         return projections.sample_heads(self, shape, training)
 

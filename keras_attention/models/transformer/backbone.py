@@ -9,6 +9,7 @@ from inspect import signature
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_attention.layers import positions
 from keras_attention.layers.base.adapter import as_attention, check_learns_by_output
@@ -21,6 +22,7 @@ from keras_attention.layers.transformer.blocks import (
     copy_layer,
     norm_like,
 )
+from keras_attention.ops.positions import segment_offsets
 
 Tensor = Any
 ADDED = ("sinusoidal", "learned")
@@ -94,6 +96,12 @@ class Architecture:
         parts = {"attention": "self_attention", "cross_attention": "cross_attention"}
         copies = {name: copy_layer(x, parts[name]) for name, x in layers.items()}
         return {**self._arguments, **copies}
+
+
+def same_segment(segment_ids: Tensor) -> Tensor:
+    """Returns which token may attend to which: booleans (B, T, T)."""
+    query, key = ops.expand_dims(segment_ids, 2), ops.expand_dims(segment_ids, 1)
+    return ops.logical_and(ops.equal(query, key), ops.not_equal(key, 0))
 
 
 def split_position(position: Any) -> tuple[Any, Any]:
@@ -288,9 +296,22 @@ class Backbone:
         last: Block = blocks[-1]
         self.norm: Any = norm_like(last, norm) if norm and last.norm_first else None
 
-    def __call__(self, tokens: Tensor, *memory: Tensor, **options: Any) -> Tensor:
-        """Returns the hidden states (B, T, D) of tokens; a memory is (B, S, D)."""
-        x = self.embedding(tokens)  # (B, T, D)
+    def __call__(
+        self,
+        tokens: Tensor,
+        *memory: Tensor,
+        segment_ids: Tensor | None = None,
+        **options: Any,
+    ) -> Tensor:
+        """Returns the hidden states (B, T, D) of tokens; a memory is (B, S, D).
+
+        With `segment_ids` (B, T), a row holds several texts; see `PackedModel`.
+        """
+        start: Any = 0
+        if segment_ids is not None:
+            start = segment_offsets(segment_ids)  # (B, T)
+            options["attention_mask"] = same_segment(segment_ids)
+        x = self.embedding(tokens, start=start)  # (B, T, D)
         for block in self.blocks:
             x = block(x, *memory, **options)
         return self._normalize(x)
