@@ -123,8 +123,13 @@ class PackedModel(ConfiguredModel):
         super().check_given(given)
         ids = given.get("segment_ids")
         self.model.check_given({k: x for k, x in given.items() if x is not ids})
-        if ids is None:
+        if ids is None or "tokens" not in given:
             return
+        if tuple(ids.shape) != tuple(given["tokens"].shape):
+            raise ValueError(
+                "`segment_ids` must have the shape of `tokens`. Received: shapes "
+                f"{tuple(ids.shape)} and {tuple(given['tokens'].shape)}"
+            )
         check_ids("segment_ids", ids, (self.max_segments or np.inf) + 1)
         if isinstance(ids, np.ndarray) and ids.ndim == 2 and ids.size:
             self._check_texts(ids)
