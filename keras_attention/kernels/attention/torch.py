@@ -17,6 +17,7 @@ from keras_attention.numerics import masks
 
 dropout_attention = reference.dropout_attention
 
+masked_attention = reference.masked_attention
 Tensor = Any
 
 
