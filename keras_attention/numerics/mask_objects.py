@@ -75,7 +75,7 @@ class Mask(abc.ABC):
     def _aligned(self, heads: bool) -> Mask:
         return self
 
-    def _check(self, name: str, batch: Any, queries: Any, keys: Any) -> None:
+    def _check(self, name: str, batch: Any, queries: Any, keys: Any) -> None:  # noqa: B027
         """Raises a ValueError if an array does not fit the sizes; None is unknown."""
 
     def _lengths(self) -> dict[str, int]:
@@ -462,9 +462,10 @@ class Split(NamedTuple):
     @property
     def whole(self) -> Mask:
         """The mask of all parts, if there is an `other` one."""
-        mask = self.other & Causal() if self.is_causal else self.other
-        mask = mask if self.window is None else mask & Window(self.window)
-        return add_array(mask, self.array)
+        parts = [] if self.other is None else [*_parts_of(self.other)]
+        parts += [Causal()] if self.is_causal else []
+        parts += [] if self.window is None else [Window(self.window)]
+        return add_array(And(*parts), self.array)
 
 
 def split(mask: Any, is_causal: bool = False, window: int | None = None) -> Split:

@@ -159,8 +159,8 @@ def attend_projected(
 ) -> tuple[Tensor, Tensor | None]:
     """Computes :func:`attend_heads` without its checks, for arguments of a layer.
 
-    A mask is an array or an object, an array and a bias have four axes, `dropout` may be a function of the weights, and
-    `fused` says whether a fused kernel may be used.
+    An array of a mask and a bias have four axes, `dropout` may be a function of the
+    weights, and `fused` says whether a fused kernel may be used.
     """
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     fused = fused and not return_weights and dropout_mask is None and soft_cap is None
