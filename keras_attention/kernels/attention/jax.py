@@ -35,6 +35,7 @@ from keras_attention.kernels.tracing.jax import platform
 from keras_attention.numerics import masks, normalizers
 from keras_attention.numerics.precision import to_float32
 
+masked_attention = reference.masked_attention
 Tensor = Any
 
 QUERY = "batch", "queries", "groups", "heads", None  # (B, T, G, H/G, E)

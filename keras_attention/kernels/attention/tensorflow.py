@@ -20,6 +20,7 @@ from keras_attention.numerics.precision import is_half, to_float32
 
 dropout_attention = reference.dropout_attention
 
+masked_attention = reference.masked_attention
 Tensor = Any
 
 
