@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_attention.layers.base.arguments import positive
-
 
 class PackedTexts(NamedTuple):
     """Texts in R rows of T tokens, as `fit` and `predict` of a `PackedModel` take them.
@@ -77,9 +75,11 @@ def pack(
     Outputs (R, N, …) of the texts, in their order, are `outputs[rows.rows,
     rows.segments - 1]`.
     """
-    positive("length", length)
-    if max_segments is not None:
-        positive("max_segments", max_segments)
+    if length < 1 or (max_segments is not None and max_segments < 1):
+        raise ValueError(
+            "`length` and `max_segments` must be at least 1. "
+            f"Received: length={length}, max_segments={max_segments}"
+        )
     texts = _as_texts(sequences, length, pad)
     rows, segments = _first_fit([len(t) for t in texts], length, max_segments)
     shape = (rows.max() + 1, length)

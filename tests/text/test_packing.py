@@ -74,9 +74,9 @@ def test_an_array_ends_in_padding_and_a_list_does_not():
         (([[1.5]], 4), "texts of integers.*text 0 with dtype=float64"),
         ((["a dog"], 4), "texts of integers.*text 0 with dtype=<U5"),
         ((np.zeros((1, 3), int), 4), "each with a token. Received: text 0"),
-        (([[1]], 0), "`length` must be at least 1"),
+        (([[1]], 0), "must be at least 1. Received: length=0"),
         (([[1]], 4, [1, 2]), "one label for each text. Received: 2 labels, 1 texts"),
-        (([[1]], 4, [1], 0), "`max_segments` must be at least 1"),
+        (([[1]], 4, [1], 0), "must be at least 1. Received: .*max_segments=0"),
     ],
 )
 def test_bad_input_is_refused(arguments, message):

@@ -22,6 +22,7 @@ from keras_attention.layers.transformer.blocks import (
     copy_layer,
     norm_like,
 )
+from keras_attention.masks import Segments
 from keras_attention.ops.positions import segment_offsets
 
 Tensor = Any
@@ -96,12 +97,6 @@ class Architecture:
         parts = {"attention": "self_attention", "cross_attention": "cross_attention"}
         copies = {name: copy_layer(x, parts[name]) for name, x in layers.items()}
         return {**self._arguments, **copies}
-
-
-def same_segment(segment_ids: Tensor) -> Tensor:
-    """Returns which token may attend to which: booleans (B, T, T)."""
-    query, key = ops.expand_dims(segment_ids, 2), ops.expand_dims(segment_ids, 1)
-    return ops.logical_and(ops.equal(query, key), ops.not_equal(key, 0))
 
 
 def split_position(position: Any) -> tuple[Any, Any]:
@@ -310,7 +305,10 @@ class Backbone:
         start: Any = 0
         if segment_ids is not None:
             start = segment_offsets(segment_ids)  # (B, T)
-            options["attention_mask"] = same_segment(segment_ids)
+            mask = options.pop("mask", None)
+            if mask is not None:  # 0 is padding
+                segment_ids = segment_ids * ops.cast(mask, "int32")
+            options["attention_mask"] = Segments(segment_ids)
         x = self.embedding(tokens, start=start)  # (B, T, D)
         for block in self.blocks:
             x = block(x, *memory, **options)
