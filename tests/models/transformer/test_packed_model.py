@@ -86,8 +86,7 @@ def assert_as_apart(kind, model, given, length):
         )
 
 
-@pytest.mark.backends("all")
-@few_compiled(
+@pytest.mark.parametrize(
     ("kind", "position"),
     [
         ("causal", "learned"),
@@ -99,7 +98,6 @@ def assert_as_apart(kind, model, given, length):
         ("causal", None),
         ("causal", layers.PositionEmbedding(7)),
     ],
-    most=3,
 )
 def test_texts_are_as_apart(kind, position):
     norm_first = {"norm_first": position in ("learned", "alibi")}
@@ -112,7 +110,7 @@ T = 512
 
 
 @pytest.mark.backends("all")
-@few_compiled("kind", CLASSES, most=3)
+@few_compiled("kind", CLASSES)
 def test_nothing_leaks_from_text_to_text(kind):
     """The gradient at the embeddings of all other texts is exactly 0."""
     lengths = (200, 150, 100, 52)
