@@ -16,7 +16,7 @@ from speed.harness import SEED, Case, Contestants, NumericsError
 
 PEER = "padded rows"
 TOLERANCE = 1e-4  # of the loss
-SIZES = {"texts": 64, "T": 256, "V": 512, "D": 128, "H": 4, "layers": 2}
+SIZES = {"texts": 32, "T": 256, "V": 512, "D": 64, "H": 4, "layers": 2}
 
 
 def lengths_of(texts: int, longest: int) -> np.ndarray:
