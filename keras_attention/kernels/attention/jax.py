@@ -381,11 +381,11 @@ def _attention_in_ranges(
 
 def _widths(keys: int) -> tuple[int, ...]:
     """Returns the numbers of keys that a tile may cut, in ascending order."""
-    widths, width = [], ROWS
+    widths, width = [], 2 * ROWS
     while width < keys:
-        widths += [width, width * 3 // 2]
+        widths.append(width)
         width *= 2
-    return (*(n for n in widths if n < keys), keys)
+    return (*widths, keys)
 
 
 def _ranged_tile(
@@ -418,7 +418,7 @@ def _ranged_tile(
 
         return run
 
-    branches = [branch(width) for width in widths]
+    branches = [jax.checkpoint(branch(n), prevent_cse=False) for n in widths]
     return lax.switch(choice, branches, query, key, value, *arrays)
 
 
