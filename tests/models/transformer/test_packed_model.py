@@ -180,7 +180,7 @@ def test_a_row_of_padding_and_a_text_that_is_not_there():
 
 
 @needs_training
-def test_the_model_learns_from_rows_and_generates(tmp_path):
+def test_the_model_learns_from_rows(tmp_path):
     model, given = make("causal"), texts()
     rows = pack(given, 11)
     reader = PackedModel(model)
@@ -201,11 +201,11 @@ def test_the_model_learns_from_rows_and_generates(tmp_path):
     np.testing.assert_allclose(history["loss"], expected, rtol=1e-4)
     assert np.abs(apart("causal", model, given)[0] - before[0]).max() > 0.1
     assert_as_apart("causal", model, given, 11)
-    written = model.generate(given, 4)
     reader.save(tmp_path / "reader.keras")
     again = keras.saving.load_model(tmp_path / "reader.keras")
     assert type(again.model) is models.CausalLM
-    np.testing.assert_array_equal(again.model.generate(given, 4), written)
+    for x, y in zip(*(apart("causal", m, given) for m in (model, again.model))):
+        np.testing.assert_array_equal(x, y)
 
 
 @pytest.mark.parametrize(
