@@ -20,6 +20,5 @@ from keras_attention.numerics.mask_objects import (
 __all__ = ["Causal", "Mask", "Prefix", "Segments", "Window"]
 __dir__ = __all__.copy
 
-for _cls in (Causal, Prefix, Segments, Window, mask_objects.And, mask_objects.Or):
+for _cls in (Causal, Prefix, Segments, Window, mask_objects.Array, mask_objects.Joined):
     kernels.register_structure(_cls)
-kernels.register_structure(mask_objects.Array)

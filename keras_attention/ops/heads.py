@@ -171,15 +171,16 @@ def attend_projected(
         fused = False
     output = None
     if isinstance(mask, mask_objects.Mask):
-        parts = mask_objects.split(mask, is_causal, sliding_window)
-        other, mask, is_causal, sliding_window = parts
-        if other is not None:
-            if fused and not dropout and not has_sink and bias is None:
-                output = kernels.masked_attention(query, key, value, parts.whole, scale)
+        window, sliding_window = sliding_window, None
+        mask = mask_objects.every(mask, is_causal=is_causal, window=window)
+        simple, is_causal = mask_objects.simple(mask), False
+        if simple is not None:
+            mask, is_causal, sliding_window = simple
+        elif fused and not dropout and not has_sink and bias is None:
+            output = kernels.masked_attention(query, key, value, mask, scale)
             if output is not None:
                 return output, None
-            array = other.array(ops.shape(query)[1], ops.shape(key)[1])
-            mask = masks.merge(mask, array[:, None])
+        mask = mask_objects.as_array(mask, ops.shape(query)[1], ops.shape(key)[1])
     if sliding_window is not None:
         if fused and not dropout and not has_sink and bias is None:
             output = kernels.local_attention(

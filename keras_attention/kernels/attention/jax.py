@@ -105,7 +105,7 @@ def masked_attention(
     if not tiles.pays(query, key, value) or platform() != "cpu":
         return None
     q, k, v = (ops.convert_to_tensor(x) for x in (query, key, value))
-    arrays, form = jax.tree_util.tree_flatten(mask_objects.aligned(mask))
+    arrays, form = jax.tree_util.tree_flatten(mask.aligned())
     kernel = _attention_in_ranges
     return _by_parts(kernel, (form,), ("queries",), scale, q, k, v, None, *arrays)
 

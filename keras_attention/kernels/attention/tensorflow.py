@@ -87,7 +87,7 @@ def masked_attention(
     """Computes attention by tiles, each with a range of keys that its rows need."""
     if not _pays(query, key, value):
         return None
-    mask = mask_objects.aligned(mask)
+    mask = mask.aligned()
 
     def visible() -> Tensor:
         t, s = (tf.range(x.shape[1]) for x in (query, key))
@@ -404,114 +404,93 @@ def _split(i: Tensor, _: Any, heads: Any, count: Any) -> tuple[Tensor, Tensor, T
     return i // (heads * count), i // count % heads, i % count
 
 
-class _Ranges(NamedTuple):
-    """The tensors of a call with a mask object; L keys are a block."""
+class _Ranges:
+    """The tiles of a call with a mask object, and their blocks of L keys."""
 
-    tiles: _Tiles  # with keys and values (B G, M, L, ·)
-    mask: mask_objects.Mask  # with arrays (B, H, N, C, M, L)
-    first: Tensor  # the first block of each tile, (B, N)
-    last: Tensor  # the one after its last block
-    keys: int  # S
+    def __init__(
+        self, mask: mask_objects.Mask, query: Tensor, key: Tensor, value: Tensor
+    ) -> None:
+        self.keys = key.shape[1]
+        count = -(-query.shape[1] // ROWS)
+        self.tiles = _cut(
+            None, None, count, query, self._padded(key, 1), self._padded(value, 1)
+        )
+        self.wide = to_float32(query[:0]).dtype
+        sizes = mask_objects.Tiles(self.tiles.query.shape[1], count, self.keys)
+        self.first, self.last = tiles.ranges(mask, sizes, COLUMNS)  # (B or 1, N)
+        self.mask = keras.tree.map_structure(
+            lambda x: _repeated(x if x.shape[3] == 1 else self._padded(x, 3), count),
+            mask,
+        )
 
-    def range(self, i: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the blocks of tile i."""
+    def _padded(self, x: Tensor, axis: int) -> Tensor:
+        missing = [-self.keys % COLUMNS if n == axis else 0 for n in range(4)]
+        return tf.pad(x, [[0, n] for n in missing])
+
+    def __getitem__(self, i: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the first block of tile i, and how many there are."""
         _, groups, shared, count = self.tiles.sizes
         b, _, n = _split(i, None, groups * shared, count)
         b = b % tf.shape(self.first)[0]
-        return self.first[b, n], self.last[b, n]
+        return self.first[b, n], self.last[b, n] - self.first[b, n]
 
-    def scores(self, i: Tensor, m: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the scores of tile i and block m, (C, L), and which are visible."""
+    def block(self, i: Tensor, m: Tensor) -> tuple[Tensor, ...]:
+        """Returns keys (E, L), values (L, V), scores (C, L) and which are visible."""
         _, groups, shared, count = self.tiles.sizes
         b, h, n = _split(i, None, groups * shared, count)
-        keys = self.tiles.key[i // (shared * count), m]
-        scores = tf.matmul(self.tiles.query[i], keys, transpose_b=True)
 
-        def of_block(x: Tensor) -> Tensor:
-            x = _of_tile(x, b, h, n)
-            return x[:, 0] if x.shape[1] == 1 else x[:, m]
+        def near(x: Tensor, axis: int) -> Tensor:
+            if x.shape[axis] == 1:
+                return x
+            size = [COLUMNS if k == axis else x.shape[k] for k in range(2)]
+            return tf.slice(x, (0, m * COLUMNS) if axis else (m * COLUMNS, 0), size)
 
+        j = i // (shared * count)
+        keys, values = near(self.tiles.key[j], 1), near(self.tiles.value[j], 0)
+        scores = to_float32(tf.matmul(self.tiles.query[i], keys))
+        mask = keras.tree.map_structure(
+            lambda x: near(_of_tile(x, b, h, n), 1), self.mask
+        )
         t = n * scores.shape[0] + tf.range(scores.shape[0])[:, None]
         s = m * COLUMNS + tf.range(COLUMNS)[None]
-        visible = keras.tree.map_structure(of_block, self.mask).allows(t, s)
-        visible = tf.logical_and(visible, s < self.keys)
-        scores = to_float32(scores)
-        return tf.where(visible, scores, mask_value(scores.dtype)), visible
+        visible = tf.logical_and(mask.allows(t, s), s < self.keys)
+        return keys, values, normalizers.hide(scores, visible), visible
 
-    def total(self, i: Tensor, value: bool) -> tuple[Tensor, Tensor]:
+    def attend(self, i: Tensor, has_output: bool = True) -> tuple[Tensor, Tensor]:
         """Returns the logarithm of the summed exponentials of tile i, and its output.
 
-        They are (C, 1) and (C, V) in float32. Without `value`, the output is 0.
+        They are (C, 1) and (C, V) in a wide dtype. The sum is one for no visible key.
         """
-        first, last = self.range(i)
-        j = i // (self.tiles.sizes[2] * self.tiles.sizes[3])
-        size, width = self.tiles.query.shape[1], self.tiles.value.shape[3]
-        dtype = to_float32(self.tiles.query[:0]).dtype
+        first, count = self[i]
+        size, width = self.tiles.query.shape[1], self.tiles.value.shape[2]
 
         def step(
             k: Tensor, most: Tensor, total: Tensor, out: Tensor
         ) -> tuple[Tensor, ...]:
-            scores, visible = self.scores(i, first + k)
+            _, values, scores, visible = self.block(i, first + k)
             new = tf.maximum(most, tf.reduce_max(scores, 1, keepdims=True))
             terms = tf.where(visible, tf.exp(scores - new), tf.zeros_like(scores))
             fade = tf.exp(most - new)
             total = total * fade + tf.reduce_sum(terms, 1, keepdims=True)
-            if value:
-                values = self.tiles.value[j, first + k]
+            if has_output:
                 rows = tf.matmul(tf.cast(terms, values.dtype), values)
-                out = out * fade + tf.cast(rows, dtype)
+                out = out * fade + tf.cast(rows, self.wide)
             return k + 1, new, total, out
 
-        most = tf.fill((size, 1), tf.constant(mask_value(dtype), dtype))
-        state = most, tf.zeros((size, 1), dtype), tf.zeros((size, width), dtype)
-        most, total, out = loop(step, last - first, *state)
+        most = tf.fill((size, 1), tf.constant(mask_value(self.wide), self.wide))
+        zeros = (tf.zeros((size, n), self.wide) for n in (1, width))
+        most, total, out = loop(step, count, most, *zeros)
         total = tf.where(total == 0, tf.ones_like(total), total)
         return most + tf.math.log(total), out / total
 
 
-def _ranged(
-    mask: mask_objects.Mask, query: Tensor, key: Tensor, value: Tensor
-) -> _Ranges:
-    queries, keys, groups = query.shape[1], key.shape[1], key.shape[2]
-    count = -(-queries // ROWS)
-    size, blocks = -(-queries // count), -(-keys // COLUMNS)
-
-    def padded(x: Tensor, axis: int) -> Tensor:
-        missing = blocks * COLUMNS - keys
-        return tf.pad(
-            x, [[0, missing if n == axis else 0] for n in range(len(x.shape))]
-        )
-
-    def of_blocks(x: Tensor) -> Tensor:
-        x = padded(tf.transpose(x, (0, 2, 1, 3)), 2)
-        return tf.reshape(x, (-1, blocks, COLUMNS, x.shape[3]))
-
-    def of_pairs(x: Tensor) -> Tensor:
-        x = _repeated(x, count)
-        x = x[..., None] if x.shape[4] == 1 else padded(x, 4)
-        shape = tf.concat([tf.shape(x)[:4], (-1, min(COLUMNS, x.shape[-1]))], 0)
-        return tf.reshape(x, shape)
-
-    starts, stops = mask.bounds(mask_objects.Tiles(size, count, keys))
-    starts, stops = (tf.clip_by_value(x, 0, keys) for x in (starts, stops))
-    first = tf.reshape(starts // COLUMNS, (-1, count))
-    last = tf.reshape(-(-stops // COLUMNS), (-1, count))
-    shape = tf.broadcast_dynamic_shape(tf.shape(first), tf.shape(last))
-    first, last = (tf.broadcast_to(x, shape) for x in (first, last))
-    sizes = tf.shape(query)[0], groups, query.shape[2] // groups, count
-    rows, k, v = _rows(query, count), of_blocks(key), of_blocks(value)
-    cut = _Tiles(rows, k, v, None, None, None, sizes)
-    mask = keras.tree.map_structure(of_pairs, mask)
-    return _Ranges(cut, mask, first, tf.maximum(first, last), keys)
-
-
 def _ranged_output(mask: mask_objects.Mask, *tensors: Tensor) -> Tensor:
-    ranges = _ranged(mask, *tensors)
+    ranges, dtype = _Ranges(mask, *tensors), tensors[2].dtype
     batch, groups, shared, count = ranges.tiles.sizes
-    dtype, total = tensors[2].dtype, batch * groups * shared * count
+    total = batch * groups * shared * count
 
     def step(i: Tensor, out: Any) -> tuple[Tensor, Any]:
-        return i + 1, out.write(i, tf.cast(ranges.total(i, True)[1], dtype))
+        return i + 1, out.write(i, tf.cast(ranges.attend(i)[1], dtype))
 
     out = tf.TensorArray(dtype, total, infer_shape=False)
     (out,) = loop(step, total, out)
@@ -523,57 +502,48 @@ def _ranged_gradients(
     mask: mask_objects.Mask, out: Tensor, slope: Tensor, *tensors: Tensor
 ) -> list[Tensor]:
     """Recomputes each tile; returns the gradients of query, key and value."""
-    ranges = _ranged(mask, *tensors)
-    query, key, value = tensors
-    parts = ranges.tiles
+    ranges = _Ranges(mask, *tensors)
+    parts, wide = ranges.tiles, ranges.wide
     batch, groups, shared, count = parts.sizes
-    wide = to_float32(query[:0]).dtype
     means = tf.reduce_sum(to_float32(out) * to_float32(slope), -1, keepdims=True)
     means, slopes = _rows(means, count), _rows(slope, count)
+    dtype, sizes = tensors[0].dtype, (tensors[1].shape[3], tensors[2].shape[3])
 
-    def group(j: Tensor, dq: Any, dk: Any, dv: Any) -> tuple[Any, ...]:
+    def group(j: Tensor, dq: Any, *sums: Any) -> tuple[Any, ...]:
         def tile(n: Tensor, dq: Any, *sums: Tensor) -> tuple[Any, ...]:
             i = j * shared * count + n
-            (first, last), total = ranges.range(i), ranges.total(i, False)[0]
+            (first, blocks), (total, _) = ranges[i], ranges.attend(i, False)
 
-            def block(
-                k: Tensor, rows: Tensor, keys: Tensor, values: Tensor
-            ) -> tuple[Tensor, ...]:
+            def block(k: Tensor, rows: Tensor, *sums: Tensor) -> tuple[Tensor, ...]:
                 m = first + k
-                scores, visible = ranges.scores(i, m)
+                keys, values, scores, visible = ranges.block(i, m)
                 weights = tf.where(visible, tf.exp(scores - total), 0.0)
-                part = tf.matmul(slopes[i], parts.value[j, m], transpose_b=True)
-                part = weights * (to_float32(part) - means[i])
-                weights, part = (tf.cast(x, query.dtype) for x in (weights, part))
-                rows += to_float32(tf.matmul(part, parts.key[j, m]))
-                products = (
-                    tf.matmul(part, parts.query[i], transpose_a=True),
-                    tf.matmul(weights, slopes[i], transpose_a=True),
-                )
-                keys, values = (
+                part = to_float32(tf.matmul(slopes[i], values, transpose_b=True))
+                part = tf.cast(weights * (part - means[i]), dtype)
+                rows += to_float32(tf.matmul(part, keys, transpose_b=True))
+                pairs = (part, parts.query[i]), (tf.cast(weights, dtype), slopes[i])
+                products = (tf.matmul(x, y, transpose_a=True) for x, y in pairs)
+                added = (
                     tf.tensor_scatter_nd_add(x, m[None, None], to_float32(y)[None])
-                    for x, y in zip((keys, values), products)
+                    for x, y in zip(sums, products)
                 )
-                return k + 1, rows, keys, values
+                return k + 1, rows, *added
 
             rows = tf.zeros(parts.query.shape[1:], wide)
-            rows, *sums = loop(block, last - first, rows, *sums)
-            return n + 1, dq.write(i, tf.cast(rows, query.dtype)), *sums
+            rows, *sums = loop(block, blocks, rows, *sums)
+            return n + 1, dq.write(i, tf.cast(rows, dtype)), *sums
 
-        zeros = [tf.zeros(x.shape[1:], wide) for x in (parts.key, parts.value)]
-        dq, keys, values = loop(tile, shared * count, dq, *zeros)
-        return j + 1, dq, dk.write(j, keys), dv.write(j, values)
+        blocks = parts.value.shape[1] // COLUMNS
+        zeros = [tf.zeros((blocks, COLUMNS, n), wide) for n in sizes]
+        dq, *new = loop(tile, shared * count, dq, *zeros)
+        return j + 1, dq, *(x.write(j, y) for x, y in zip(sums, new))
 
-    arrays = [
-        tf.TensorArray(dtype, size, infer_shape=False)
-        for dtype, size in (
-            (query.dtype, batch * groups * shared * count),
-            *[(wide, batch * groups)] * 2,
-        )
-    ]
-    dq, *sums = loop(group, batch * groups, *arrays)
-    gradients = [_joined(dq.stack(), parts, query)]
-    for array, x in zip(sums, (key, value)):
+    total = batch * groups
+    forms = (dtype, total * shared * count), (wide, total), (wide, total)
+    arrays = [tf.TensorArray(x, n, infer_shape=False) for x, n in forms]
+    dq, *sums = loop(group, total, *arrays)
+    gradients = [_joined(dq.stack(), parts, tensors[0])]
+    for array, x in zip(sums, tensors[1:]):
         each = tf.reshape(array.stack(), (batch, groups, -1, x.shape[3]))
         each = tf.transpose(each[:, :, : ranges.keys], (0, 2, 1, 3))
         gradients.append(tf.cast(each, x.dtype))

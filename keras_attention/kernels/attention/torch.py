@@ -99,14 +99,12 @@ def masked_attention(
     if not tiles.pays(*tensors) or _is_transformed():
         return None
     queries, keys = query.shape[1], key.shape[1]
-    mask = mask_objects.aligned(mask)
+    mask = mask.aligned()
     sizes = mask_objects.Tiles(ROWS, math.ceil(queries / ROWS), keys)
-    starts, stops = (x.reshape(-1, sizes.count) for x in mask.bounds(sizes))
-    starts, stops = starts // COLUMNS, -(-stops // COLUMNS)
+    first, last = tiles.ranges(mask, sizes, COLUMNS)
     # A tile that sees no key meets a block of masked keys, for its gradient.
-    starts = starts.clip(0, (keys - 1) // COLUMNS)
-    stops = torch.maximum(stops, starts + 1)
-    each = torch.stack(torch.broadcast_tensors(starts, stops), -1).tolist()
+    first = first.clip(max=(keys - 1) // COLUMNS)
+    each = torch.stack([first, torch.maximum(last, first + 1)], -1).tolist()
     batch = len(query) if len(each) > 1 else 1  # parts of the batch
     q, k, v = (x.transpose(1, 2).chunk(batch) for x in tensors)  # (·, H, ·, E)
     options = {"scale": scale, "enable_gqa": query.shape[2] != key.shape[2]}
@@ -276,7 +274,7 @@ def _in_blocks(
     for n, (rows, (first, last)) in enumerate(zip(queries, ranges)):
         first, last = max(first, 0), max(last, 0)
         near = *keys[first:last], *values[first:last]
-        if not near:  # no key may be seen
+        if not near:  # all keys are too far behind
             outputs.append(rows.new_zeros(*rows.shape[:3], v.shape[3]))
             continue
         ends = n * height, min(last * width, length)

@@ -18,10 +18,10 @@ __all__ = ["COMPLEX", "ERRORS", "INTEGERS", "changes", "is_readable", "is_traced
 Tensor = Any
 
 
-def register_structure(cls: type) -> type:
+def register_structure(cls: type) -> None:
     """Makes Keras and JAX walk the arrays of instances of a class."""
     keras_names.register_structure(cls)
-    return jax.tree_util.register_pytree_node_class(cls)
+    jax.tree_util.register_pytree_node_class(cls)
 
 
 def is_traced(tensor: Tensor) -> bool:

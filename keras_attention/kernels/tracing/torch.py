@@ -9,7 +9,6 @@ from typing import Any
 import keras
 import numpy as np
 import torch
-from torch.utils._pytree import SequenceKey
 
 from keras_attention.kernels import keras as keras_names
 from keras_attention.kernels.tracing.reference import ERRORS, dtypes
@@ -24,21 +23,14 @@ _TRAINER = "keras.src.backend.torch.trainer"  # Keras' `fit` and `predict`
 _warned: set[str] = set()
 
 
-def register_structure(cls: Any) -> Any:
-    """Makes Keras and torch walk the arrays of instances of a class."""
-
-    def with_keys(x: Any) -> tuple[list, Any]:
-        children, fixed = x.tree_flatten()
-        return [(SequenceKey(i), child) for i, child in enumerate(children)], fixed
-
-    def unflatten(children: Any, fixed: Any) -> Any:
-        return cls.tree_unflatten(fixed, children)
-
-    # On torch, Keras asks for these names.
+def register_structure(cls: Any) -> None:
+    """Makes Keras, which asks for these names on torch, walk instances of a class."""
     cls.torchtree_flatten = cls.tree_flatten
-    cls.torchtree_flatten_with_keys = with_keys
-    cls.torchtree_unflatten = staticmethod(unflatten)
-    return keras_names.register_structure(cls)
+    cls.torchtree_flatten_with_keys = None  # no path of an array is asked for
+    cls.torchtree_unflatten = lambda children, fixed: cls.tree_unflatten(
+        fixed, children
+    )
+    keras_names.register_structure(cls)
 
 
 def is_traced(tensor: Tensor) -> bool:

@@ -320,7 +320,9 @@ def merge_masks_of_heads(parts: Masks) -> Tensor | Mask | None:
     mask = merge_masks(parts)
     if mask is not None and len(mask.shape) == 3:
         mask = ops.expand_dims(mask, 1)  # (B, 1, T, S)
-    return mask_objects.add_array(whole.pairs, mask) if is_object else mask
+    if not is_object:
+        return mask
+    return mask_objects.every(whole.pairs, mask, is_causal=False)
 
 
 def fold_masks(
