@@ -30,8 +30,8 @@ class PackedModel(ConfiguredModel):
     its text.
 
     Train this model, and use `model`, which has the same weights, for everything else:
-    `generate`, methods that take strings, presets. `keras_attention.text.pack` makes
-    the inputs, labels and sample weights.
+    `generate`, methods that take strings, presets, `export`.
+    `keras_attention.text.pack` makes the inputs, labels and sample weights.
 
     Args:
         model: a `CausalLM`, `MaskedLM` or `TransformerClassifier`.
