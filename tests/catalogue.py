@@ -468,6 +468,17 @@ def _gaps(rng: np.random.Generator) -> Arrays:
     return {**_texts(rng), "mask_positions": _integers(rng, 0, S, B, T)}
 
 
+def _packed(rng: np.random.Generator) -> Arrays:
+    """Two texts in the first row; one, and padding, in the second."""
+    ids = np.array([[1, 1, 1, 2, 2], [1, 1, 1, 1, 0]], "int32")
+    tokens = _integers(rng, 1, WORDS, B, S) * (ids > 0)
+    return {"tokens": tokens.astype("int32"), "segment_ids": ids}
+
+
+def _packed_gaps(rng: np.random.Generator) -> Arrays:
+    return {**_packed(rng), "mask_positions": _integers(rng, 0, S - 1, B, T)}
+
+
 def _around(rng: np.random.Generator) -> Arrays:
     """Words, and for each one that stood near it and some that did not."""
     return {
@@ -525,6 +536,10 @@ def _hopfield(dtype: Any = None) -> Any:
 
 def _fast_weight_attention(dtype: Any) -> keras.layers.Layer:
     return layers.FastWeightAttention(2, 3, dtype=dtype)
+
+
+def _small_model(cls: Any, *sizes: int, dtype: Any = None, **more: Any) -> Any:
+    return cls(WORDS, *sizes, 1, 6, 2, U, max_length=9, dtype=dtype, **more)
 
 
 def _head(dtype: Any = None) -> Any:
@@ -1403,6 +1418,12 @@ _masked_lm = _rows_of(
     masked=_pad("tokens", 2),
     hidden=_hide("tokens"),
 )
+_packed_model = _rows_of(
+    models.PackedModel,
+    inputs=_packed,
+    unknown={"tokens": (0, 1), "segment_ids": (0, 1)},
+    trains=True,
+)
 _transformer = _rows_of(
     models.Transformer,
     {
@@ -1468,6 +1489,22 @@ ROWS += [
         intermediate_dim=U,
         max_length=9,
         head=_head,
+    ),
+    _packed_model("packed_causal_lm", model=partial(_small_model, models.CausalLM)),
+    _packed_model("packed_masked_lm", model=partial(_small_model, models.MaskedLM)).but(
+        inputs=_packed_gaps,
+        unknown={"tokens": (0, 1), "segment_ids": (0, 1), "mask_positions": (0, 1)},
+    ),
+    _packed_model(
+        "packed_classifier",
+        model=partial(
+            _small_model,
+            models.TransformerClassifier,
+            V,
+            position="learned",
+            block={"norm_first": True},
+        ),
+        max_segments=2,
     ),
     _transformer("transformer", num_heads=3, intermediate_dim=V, dropout=0.3),
     _transformer(

@@ -24,6 +24,7 @@ ORDER = [
     "user_warnings",
     "numerics",
     "kernels",
+    "masks",
     "ops",
     "layers",
     "samplers",

@@ -8,6 +8,9 @@ the same functions:
 - `local_attention(query, key, value, mask, scale, is_causal, window)`: the same in a
   sliding window, in time and memory that grow linearly with the length; or None where a
   mask of the window is as fast
+- `masked_attention(query, key, value, mask, scale)`: the same for a mask object, with
+  arrays that broadcast to (B, H, T, S), without an array of T · S; or None where such
+  an array is as fast
 - `dropout_attention(query, key, value, mask, scale, is_causal, bias, rate, seed)`: the
   same with dropout of the weights, from a `SeedGenerator`, without a random number per
   weight; or None where explicit weights are as fast
@@ -75,6 +78,7 @@ the same functions:
   They raise an error on all backends but JAX
 - `takes_training(layer)`, `in_layer_call()`, `carried_mask(tensor)`,
   `mask_loser(tensor)`, `cast_with_mask(x, dtype)`: access to private names of Keras
+- `register_structure(cls)`: makes Keras and JAX walk the arrays of instances of a class
 - `is_traced(tensor)`: whether the values of a tensor are unknown, as inside a compiled
   function or while a graph is built. `is_readable(tensor)`: whether they are known and
   in the memory of the host, so that reading them waits for no accelerator
@@ -130,6 +134,7 @@ _tracing = _kernel_of("tracing", "jax", "tensorflow", "torch")
 
 dot_product_attention = _attention.dot_product_attention
 local_attention = _attention.local_attention
+masked_attention = _attention.masked_attention
 dropout_attention = _attention.dropout_attention
 additive = _additive.additive
 precompute_key = _additive.precompute_key
@@ -169,6 +174,7 @@ on_rows = _placement.on_rows
 ring_attention = _ring.ring_attention
 save_function = _saved_model.save_function
 is_readable = _tracing.is_readable
+register_structure = getattr(_tracing, "register_structure", _keras.register_structure)
 is_compiling = getattr(_tracing, "is_compiling", bool)  # bool() is False
 warn_of_compiler = getattr(_tracing, "warn_of_compiler", bool)
 COMPLEX = _tracing.COMPLEX

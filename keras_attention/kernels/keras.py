@@ -16,6 +16,11 @@ from keras.src.backend.common.global_state import (
     set_global_attribute,
 )
 
+# Makes Keras walk the arrays of a class with `tree_flatten`; there is no public name.
+from keras.src.tree import register_tree_node_class as register_structure
+
+__all__ = ["register_structure"]
+
 Tensor = Any
 # The module of Keras' exporters, which has no public name.
 EXPORTERS = keras.export.ExportArchive.__module__.rpartition(".")[0]

@@ -362,7 +362,8 @@ class SinePositionEncoding(Configured, keras.layers.Layer):
     Call arguments:
         inputs: (B, T, D); only the shape is used.
         start: the position of the first input, for step-by-step decoding: an integer, a
-            scalar tensor, or a tensor (B, 1) with one position per sample.
+            scalar tensor, or a tensor (B, 1) with one position per sample. With (B, T),
+            the position of input t is start[:, t] + t.
 
     Returns:
         The waves of the positions from `start` on, (B, T, D), in the compute dtype.
@@ -415,7 +416,8 @@ class PositionEmbedding(Configured, keras.layers.Layer):
     Call arguments:
         inputs: (B, T, D); only the shape is used.
         start: the position of the first input, for step-by-step decoding: an integer, a
-            scalar tensor, or a tensor (B, 1) with one position per sample.
+            scalar tensor, or a tensor (B, 1) with one position per sample. With (B, T),
+            the position of input t is start[:, t] + t.
 
     Returns:
         The vectors of the positions from `start` on, (B, T, D), in the compute dtype.

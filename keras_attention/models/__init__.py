@@ -27,6 +27,7 @@ from keras_attention.models.recurrent import ImageCaptioner, Seq2Seq, WordRNN
 from keras_attention.models.transformer import (
     CausalLM,
     MaskedLM,
+    PackedModel,
     Transformer,
     TransformerClassifier,
     UniversalTransformer,
@@ -50,6 +51,7 @@ __all__ = [
     "MatrixFactorization",
     "MemN2N",
     "MemNN",
+    "PackedModel",
     "RecordedModel",
     "Seq2Seq",
     "SkipGram",

@@ -19,7 +19,7 @@ import keras
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.numerics import masks, normalizers
+from keras_attention.numerics import mask_objects, masks, normalizers
 from keras_attention.numerics.precision import mask_value
 from keras_attention.ops import scores
 
@@ -47,7 +47,8 @@ def attend(
             returns (..., T, S).
         normalizer: "softmax", "softmax1", "sparsemax", "entmax15", "hardmax",
             "linear", or a callable f(scores, mask).
-        mask: booleans that broadcast to (..., T, S), True = may attend; or None.
+        mask: booleans that broadcast to (..., T, S), True = may attend; a mask object
+            of :mod:`keras_attention.masks`, for queries of rank 3; or None.
         dropout: the fraction of the weights to drop; the remaining weights are scaled
             up.
         seed: an integer or a `keras.random.SeedGenerator`, for the dropout.
@@ -68,7 +69,11 @@ def attend(
     >>> tuple(output.shape), tuple(weights.shape)
     ((1, 3, 3), (1, 3, 3))
     """
-    if mask is not None:
+    if isinstance(mask, mask_objects.Mask):
+        (batch, queries), keys = query.shape[:2], key.shape[-2]
+        mask_objects.check("mask", mask, batch, queries, keys)
+        mask = mask.array(ops.shape(query)[1], ops.shape(key)[-2])
+    elif mask is not None:
         mask = masks.check_boolean("mask", mask)
     chosen = scores.get(score), normalizers.get(normalizer)
     if not dropout:

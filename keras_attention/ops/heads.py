@@ -23,7 +23,7 @@ from keras import ops
 
 from keras_attention import kernels
 from keras_attention.kernels.attention.reference import weighted_heads
-from keras_attention.numerics import masks, normalizers
+from keras_attention.numerics import mask_objects, masks, normalizers
 from keras_attention.ops.attention import check_heads, full_bias
 
 Tensor = Any
@@ -53,7 +53,8 @@ def attend_heads(
         query: (B, T, H, E).
         key: (B, S, G, E), where G divides H.
         value: (B, S, G, V).
-        mask: booleans that broadcast to (B, H, T, S), True = may attend; or None.
+        mask: booleans that broadcast to (B, H, T, S), True = may attend; a mask object
+            of :mod:`keras_attention.masks`; or None.
         scale: the factor of q kᵀ; 1/√E by default.
         normalizer: the name of a normalizer, or a callable f(scores, mask).
         bias: numbers added to the scores, which broadcast to (B, H, T, S); or None.
@@ -99,7 +100,10 @@ def attend_heads(
     """
     check_heads(query, key, value)
     (batch, queries, heads, _), keys = query.shape, key.shape[1]
-    mask = masks.check("mask", mask, (batch, heads, queries, keys))
+    if isinstance(mask, mask_objects.Mask):
+        mask_objects.check("mask", mask, batch, queries, keys)
+    else:
+        mask = masks.check("mask", mask, (batch, heads, queries, keys))
     bias = full_bias(bias, query, key)
     if isinstance(normalizer, str):
         normalizers.get(normalizer)
@@ -155,8 +159,8 @@ def attend_projected(
 ) -> tuple[Tensor, Tensor | None]:
     """Computes :func:`attend_heads` without its checks, for arguments of a layer.
 
-    A mask and a bias have four axes, `dropout` may be a function of the weights, and
-    `fused` says whether a fused kernel may be used.
+    An array of a mask and a bias have four axes, `dropout` may be a function of the
+    weights, and `fused` says whether a fused kernel may be used.
     """
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     fused = fused and not return_weights and dropout_mask is None and soft_cap is None
@@ -166,6 +170,17 @@ def attend_projected(
     elif normalizer != "softmax":
         fused = False
     output = None
+    if isinstance(mask, mask_objects.Mask):
+        window, sliding_window = sliding_window, None
+        mask = mask_objects.every(mask, is_causal=is_causal, window=window)
+        simple, is_causal = mask_objects.simple(mask), False
+        if simple is not None:
+            mask, is_causal, sliding_window = simple
+        elif fused and not dropout and not has_sink and bias is None:
+            output = kernels.masked_attention(query, key, value, mask, scale)
+            if output is not None:
+                return output, None
+        mask = mask_objects.as_array(mask, ops.shape(query)[1], ops.shape(key)[1])
     if sliding_window is not None:
         if fused and not dropout and not has_sink and bias is None:
             output = kernels.local_attention(
@@ -232,7 +247,8 @@ def dot_product_attention(
         key: (B, S, G, E), where G divides H: H/G consecutive query heads share one head
             of keys and values.
         value: (B, S, G, V).
-        mask: booleans that broadcast to (B, H, T, S), True = may attend; or None.
+        mask: booleans that broadcast to (B, H, T, S), True = may attend; a mask object
+            of :mod:`keras_attention.masks`; or None.
         scale: the factor of q kᵀ; 1/√E by default.
         is_causal: whether query t may attend only to keys 0 … t.
         bias: numbers added to the scores, which broadcast to (B, H, T, S); or None.

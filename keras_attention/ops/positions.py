@@ -405,6 +405,31 @@ def age(filled: Tensor) -> Tensor:
     return after * filled  # (B, M)
 
 
+def segment_offsets(segment_ids: Tensor) -> Tensor:
+    """Computes what to add to the positions 0, 1, … of a row that holds several texts.
+
+        offset[t] = −(index of the first token of the text of t)
+
+    The positions then restart at 0 in each text.
+
+    Args:
+        segment_ids: integers (B, T), constant in a text, and different in the next.
+            The id 0 is padding, which has position 0 everywhere.
+
+    Returns:
+        int32 (B, T).
+    """
+    ids = ops.cast(segment_ids, "int32")
+    index = ops.cumsum(ops.ones_like(ids), axis=1) - 1  # 0 … T − 1
+    previous = ops.pad(ids[:, :-1], ((0, 0), (1, 0)), constant_values=-1)
+    is_first = ops.not_equal(ids, previous)
+    # The n-th text starts at the n-th smallest of these indices.
+    starts = ops.sort(ops.where(is_first, index, 2**30), axis=1)
+    text = ops.cumsum(ops.cast(is_first, "int32"), axis=1) - 1
+    start = ops.take_along_axis(starts, text, axis=1)
+    return -ops.where(ids > 0, start, index)
+
+
 def insert_gaps(age: Tensor, draws: Tensor, rate: float) -> Tensor:
     """Computes the ages after random time noise, which inserts empty memories.
 

@@ -22,6 +22,7 @@ from keras_attention.text.entity_linker import (
     Link,
     UnknownEntityError,
 )
+from keras_attention.text.packing import PackedTexts, pack
 from keras_attention.text.questions import ENTITY
 from keras_attention.text.vocabulary import Vocabulary, tokenize
 
@@ -40,6 +41,7 @@ __all__ = [
     "AmbiguousEntityError",
     "EntityLinker",
     "Link",
+    "PackedTexts",
     "Subwords",
     "TokenMasking",
     "UnknownEntityError",
@@ -47,6 +49,7 @@ __all__ = [
     "complete",
     "export_completer",
     "export_translator",
+    "pack",
     "tokenize",
     "translate",
 ]

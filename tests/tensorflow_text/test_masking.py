@@ -9,8 +9,8 @@ pytest.importorskip("keras_hub", reason="the extra `text` is not installed")
 pytest.importorskip("tensorflow_text", reason="the extra `text` is not installed")
 import tensorflow as tf
 
-from keras_attention.models import MaskedLM
-from keras_attention.text import TokenMasking
+from keras_attention.models import MaskedLM, PackedModel
+from keras_attention.text import TokenMasking, pack
 
 V, P = 31, 6
 MASK = V - 1
@@ -52,6 +52,21 @@ def test_what_is_hidden_can_be_put_back():
         back = found.copy()
         back[place[:count]] = label[:count]
         np.testing.assert_array_equal(back, row)
+
+
+def test_packed_rows_are_masked_in_a_pipeline():
+    texts = [row[row > 0] for row in sentences(40)]
+    rows = pack(texts, 40)
+    masking = TokenMasking(V, places=P, rate=0.2)
+    batches = tf.data.Dataset.from_tensor_slices(rows.inputs).batch(8).map(masking)
+    reader = PackedModel(MaskedLM(V, 1, 8, 2, 12))
+    for inputs, labels, weights in batches:
+        assert {*inputs} == {"tokens", "segment_ids", "mask_positions"}
+        ids = tf.gather(inputs["segment_ids"], inputs["mask_positions"], batch_dims=1)
+        assert (ids.numpy()[weights.numpy() > 0] > 0).all()
+        assert reader(inputs).shape == (*labels.shape, V)
+    inputs, _, _ = masking(rows.inputs)
+    assert inputs["segment_ids"] is rows.inputs["segment_ids"]
 
 
 def test_how_often_it_is_the_mask_token_another_word_or_the_same():

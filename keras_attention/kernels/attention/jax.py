@@ -32,7 +32,7 @@ from keras_attention.kernels.attention import reference, tiles
 from keras_attention.kernels.keras import is_exporting
 from keras_attention.kernels.partitioning.jax import Axes, has_devices, partitioned
 from keras_attention.kernels.tracing.jax import platform
-from keras_attention.numerics import masks, normalizers
+from keras_attention.numerics import mask_objects, masks, normalizers
 from keras_attention.numerics.precision import to_float32
 
 Tensor = Any
@@ -42,6 +42,7 @@ KEY = "batch", None, "groups", None  # (B, S, G, E)
 PAIRS = "batch", "groups", "heads", "queries", None  # (B, G, H/G, T, S)
 FACTORS = 0xED5AD4BB, 0xAC4C1B51, 0x31848BAB
 SHIFTS = 17, 11, 15, 14
+ROWS = 128  # queries of a tile of a mask object
 SPAN = 16  # blocks of a span, unless the window is longer
 
 
@@ -95,6 +96,18 @@ def local_attention(
         return None
     q, k, v = (ops.convert_to_tensor(x) for x in (query, key, value))
     return _by_parts(_attention_in_blocks, (band,), ("queries",), scale, q, k, v, mask)
+
+
+def masked_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: mask_objects.Mask, scale: float
+) -> Tensor | None:
+    """Computes attention by tiles, each with a range of keys that its rows need."""
+    if not tiles.pays(query, key, value) or platform() != "cpu":
+        return None
+    q, k, v = (ops.convert_to_tensor(x) for x in (query, key, value))
+    arrays, form = jax.tree_util.tree_flatten(mask.aligned())
+    kernel = _attention_in_ranges
+    return _by_parts(kernel, (form,), ("queries",), scale, q, k, v, None, *arrays)
 
 
 def dropout_attention(
@@ -329,6 +342,84 @@ def _tile(
     if rate is not None:
         weights = drop(weights, Dropout(query_words, key_words, rate))
     return weights @ value
+
+
+def _attention_in_ranges(
+    scale: float,
+    form: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    _: None,
+    *arrays: Tensor,
+) -> Tensor:
+    """Computes attention for a mask object of this form, with arrays (B, G, H/G, T, S).
+
+    A tile cuts as many keys as its range needs, rounded up to one of few static widths.
+    """
+    queries, keys = query.shape[1], key.shape[1]
+    count = -(-queries // ROWS)
+    size = -(-queries // count)
+    q = _cut(jnp.moveaxis(query * scale, 1, 3), count)  # (B, G, H/G, N, C, E)
+    k = jnp.swapaxes(key, 1, 2)[:, :, None, None]  # (B, G, 1, 1, S, E)
+    v = jnp.swapaxes(value, 1, 2)[:, :, None, None]  # (B, G, 1, 1, S, V)
+    mask = jax.tree_util.tree_unflatten(form, arrays)
+    bounds = mask.bounds(mask_objects.Tiles(size, count, keys))
+    starts, stops = (jnp.clip(x, 0, keys) for x in jnp.broadcast_arrays(*bounds))
+    widths = _widths(keys)
+    choice = jnp.searchsorted(jnp.asarray(widths), stops - starts)
+    first = size * jnp.arange(count)
+    rows = [
+        x.reshape(*[1] * (4 - x.ndim), *x.shape) for x in (first, starts, choice)
+    ]  # (·, ·, ·, N)
+    cut = [_cut(x, count) for x in arrays]
+    tile = partial(_ranged_tile, form, widths)
+    out = _each(4, tile, q, k, v, *rows, *cut)  # (B, G, H/G, N, C, V)
+    out = out.reshape(*out.shape[:3], count * size, out.shape[-1])[:, :, :, :queries]
+    return jnp.moveaxis(out, 3, 1)  # (B, T, G, H/G, V)
+
+
+def _widths(keys: int) -> tuple[int, ...]:
+    """Returns the numbers of keys that a tile may cut, in ascending order."""
+    widths, width = [], 2 * ROWS
+    while width < keys:
+        widths.append(width)
+        width *= 2
+    return (*widths, keys)
+
+
+def _ranged_tile(
+    form: Any,
+    widths: tuple[int, ...],
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    row: Tensor,
+    start: Tensor,
+    choice: Tensor,
+    *arrays: Tensor,
+) -> Tensor:
+    """Computes (C, V) for queries (C, E) and the chosen width of keys from `start`."""
+
+    def branch(width: int) -> Callable:
+        def run(query: Tensor, key: Tensor, value: Tensor, *arrays: Tensor) -> Tensor:
+            column = jnp.minimum(start, key.shape[0] - width)
+
+            def near(x: Tensor, axis: int) -> Tensor:
+                if x.shape[axis] == 1:
+                    return x
+                return lax.dynamic_slice_in_dim(x, column, width, axis)
+
+            mask = jax.tree_util.tree_unflatten(form, [near(x, -1) for x in arrays])
+            t = row + jnp.arange(query.shape[0])[:, None]
+            visible = mask.allows(t, column + jnp.arange(width)[None])
+            weights = normalizers.softmax(query @ near(key, 0).T, visible)
+            return weights.astype(value.dtype) @ near(value, 0)
+
+        return run
+
+    branches = [jax.checkpoint(branch(n), prevent_cse=False) for n in widths]
+    return lax.switch(choice, branches, query, key, value, *arrays)
 
 
 def _attention_in_blocks(

@@ -12,15 +12,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+import keras
 import tensorflow as tf
 
 from keras_attention.kernels.attention import reference, tiles
-from keras_attention.numerics import masks, normalizers
-from keras_attention.numerics.precision import is_half, to_float32
+from keras_attention.numerics import mask_objects, masks, normalizers
+from keras_attention.numerics.precision import is_half, mask_value, to_float32
 
 dropout_attention = reference.dropout_attention
 
 Tensor = Any
+ROWS, COLUMNS = 256, 128  # queries and keys of a tile of a mask object
 
 
 def dot_product_attention(
@@ -33,10 +35,7 @@ def dot_product_attention(
     bias: Tensor | None = None,
 ) -> Tensor:
     """Computes two products; long sequences are computed tile by tile."""
-    pays = tiles.pays(query, key, value)
-    if pays and tf.executing_eagerly():
-        pays = math.prod(query.shape[:3]) * key.shape[1] >= tiles.EAGER
-    if not pays:
+    if not _pays(query, key, value):
         return reference.dot_product_attention(
             query, key, value, mask, scale, is_causal, bias
         )
@@ -80,6 +79,33 @@ def local_attention(
         partial(form, band, mask) for form in (_block_output, _block_gradients)
     )
     return recomputed_tiles(output, gradients, visible, query * scale, key, value)
+
+
+def masked_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: mask_objects.Mask, scale: float
+) -> Tensor | None:
+    """Computes attention by tiles, each with a range of keys that its rows need."""
+    if not _pays(query, key, value):
+        return None
+    mask = mask.aligned()
+
+    def visible() -> Tensor:
+        t, s = (tf.range(x.shape[1]) for x in (query, key))
+        return mask.allows(t[:, None], s[None])
+
+    tensors = (tf.convert_to_tensor(x) for x in (query * scale, key, value))
+    output, gradients = (
+        partial(form, mask) for form in (_ranged_output, _ranged_gradients)
+    )
+    return recomputed_tiles(output, gradients, visible, *tensors)
+
+
+def _pays(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Returns whether tiles save time or memory. Eager loops run in Python."""
+    pays = tiles.pays(query, key, value)
+    if pays and tf.executing_eagerly():
+        pays = math.prod(query.shape[:3]) * key.shape[1] >= tiles.EAGER
+    return pays
 
 
 def loop(step: Callable, times: Any, *state: Any) -> tuple[Any, ...]:
@@ -376,6 +402,152 @@ def _of_tile(x: Tensor, b: Tensor, h: Tensor, n: Tensor) -> Tensor:
 def _split(i: Tensor, _: Any, heads: Any, count: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Returns b, h and n of i = (b · heads + h) · count + n."""
     return i // (heads * count), i // count % heads, i % count
+
+
+class _Ranges:
+    """The tiles of a call with a mask object, and their blocks of L keys."""
+
+    def __init__(
+        self, mask: mask_objects.Mask, query: Tensor, key: Tensor, value: Tensor
+    ) -> None:
+        self.keys = key.shape[1]
+        count = -(-query.shape[1] // ROWS)
+        self.tiles = _cut(
+            None, None, count, query, self._padded(key, 1), self._padded(value, 1)
+        )
+        self.wide = to_float32(query[:0]).dtype
+        sizes = mask_objects.Tiles(self.tiles.query.shape[1], count, self.keys)
+        self.first, self.last = tiles.ranges(mask, sizes, COLUMNS)  # (B or 1, N)
+        self.mask = keras.tree.map_structure(
+            lambda x: _repeated(x if x.shape[3] == 1 else self._padded(x, 3), count),
+            mask,
+        )
+
+    def _padded(self, x: Tensor, axis: int) -> Tensor:
+        missing = [-self.keys % COLUMNS if n == axis else 0 for n in range(4)]
+        return tf.pad(x, [[0, n] for n in missing])
+
+    def __getitem__(self, i: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the first block of tile i, and how many there are."""
+        _, groups, shared, count = self.tiles.sizes
+        b, _, n = _split(i, None, groups * shared, count)
+        b = b % tf.shape(self.first)[0]
+        return self.first[b, n], self.last[b, n] - self.first[b, n]
+
+    def block(self, i: Tensor, m: Tensor) -> tuple[Tensor, ...]:
+        """Returns keys (E, L), values (L, V), scores (C, L) and which are visible."""
+        _, groups, shared, count = self.tiles.sizes
+        b, h, n = _split(i, None, groups * shared, count)
+
+        def near(x: Tensor, axis: int) -> Tensor:
+            if x.shape[axis] == 1:
+                return x
+            size = [COLUMNS if k == axis else x.shape[k] for k in range(2)]
+            return tf.slice(x, (0, m * COLUMNS) if axis else (m * COLUMNS, 0), size)
+
+        j = i // (shared * count)
+        keys, values = near(self.tiles.key[j], 1), near(self.tiles.value[j], 0)
+        scores = to_float32(tf.matmul(self.tiles.query[i], keys))
+        mask = keras.tree.map_structure(
+            lambda x: near(_of_tile(x, b, h, n), 1), self.mask
+        )
+        t = n * scores.shape[0] + tf.range(scores.shape[0])[:, None]
+        s = m * COLUMNS + tf.range(COLUMNS)[None]
+        visible = tf.logical_and(mask.allows(t, s), s < self.keys)
+        return keys, values, normalizers.hide(scores, visible), visible
+
+    def attend(self, i: Tensor, has_output: bool = True) -> tuple[Tensor, Tensor]:
+        """Returns the logarithm of the summed exponentials of tile i, and its output.
+
+        They are (C, 1) and (C, V) in a wide dtype. The sum is one for no visible key.
+        """
+        first, count = self[i]
+        size, width = self.tiles.query.shape[1], self.tiles.value.shape[2]
+
+        def step(
+            k: Tensor, most: Tensor, total: Tensor, out: Tensor
+        ) -> tuple[Tensor, ...]:
+            _, values, scores, visible = self.block(i, first + k)
+            new = tf.maximum(most, tf.reduce_max(scores, 1, keepdims=True))
+            terms = tf.where(visible, tf.exp(scores - new), tf.zeros_like(scores))
+            fade = tf.exp(most - new)
+            total = total * fade + tf.reduce_sum(terms, 1, keepdims=True)
+            if has_output:
+                rows = tf.matmul(tf.cast(terms, values.dtype), values)
+                out = out * fade + tf.cast(rows, self.wide)
+            return k + 1, new, total, out
+
+        most = tf.fill((size, 1), tf.constant(mask_value(self.wide), self.wide))
+        zeros = (tf.zeros((size, n), self.wide) for n in (1, width))
+        most, total, out = loop(step, count, most, *zeros)
+        total = tf.where(total == 0, tf.ones_like(total), total)
+        return most + tf.math.log(total), out / total
+
+
+def _ranged_output(mask: mask_objects.Mask, *tensors: Tensor) -> Tensor:
+    ranges, dtype = _Ranges(mask, *tensors), tensors[2].dtype
+    batch, groups, shared, count = ranges.tiles.sizes
+    total = batch * groups * shared * count
+
+    def step(i: Tensor, out: Any) -> tuple[Tensor, Any]:
+        return i + 1, out.write(i, tf.cast(ranges.attend(i)[1], dtype))
+
+    out = tf.TensorArray(dtype, total, infer_shape=False)
+    (out,) = loop(step, total, out)
+    heads = _joined(out.stack(), ranges.tiles, tensors[0])
+    return tf.ensure_shape(heads, (*tensors[0].shape[:3], tensors[2].shape[3]))
+
+
+def _ranged_gradients(
+    mask: mask_objects.Mask, out: Tensor, slope: Tensor, *tensors: Tensor
+) -> list[Tensor]:
+    """Recomputes each tile; returns the gradients of query, key and value."""
+    ranges = _Ranges(mask, *tensors)
+    parts, wide = ranges.tiles, ranges.wide
+    batch, groups, shared, count = parts.sizes
+    means = tf.reduce_sum(to_float32(out) * to_float32(slope), -1, keepdims=True)
+    means, slopes = _rows(means, count), _rows(slope, count)
+    dtype, sizes = tensors[0].dtype, (tensors[1].shape[3], tensors[2].shape[3])
+
+    def group(j: Tensor, dq: Any, *sums: Any) -> tuple[Any, ...]:
+        def tile(n: Tensor, dq: Any, *sums: Tensor) -> tuple[Any, ...]:
+            i = j * shared * count + n
+            (first, blocks), (total, _) = ranges[i], ranges.attend(i, False)
+
+            def block(k: Tensor, rows: Tensor, *sums: Tensor) -> tuple[Tensor, ...]:
+                m = first + k
+                keys, values, scores, visible = ranges.block(i, m)
+                weights = tf.where(visible, tf.exp(scores - total), 0.0)
+                part = to_float32(tf.matmul(slopes[i], values, transpose_b=True))
+                part = tf.cast(weights * (part - means[i]), dtype)
+                rows += to_float32(tf.matmul(part, keys, transpose_b=True))
+                pairs = (part, parts.query[i]), (tf.cast(weights, dtype), slopes[i])
+                products = (tf.matmul(x, y, transpose_a=True) for x, y in pairs)
+                added = (
+                    tf.tensor_scatter_nd_add(x, m[None, None], to_float32(y)[None])
+                    for x, y in zip(sums, products)
+                )
+                return k + 1, rows, *added
+
+            rows = tf.zeros(parts.query.shape[1:], wide)
+            rows, *sums = loop(block, blocks, rows, *sums)
+            return n + 1, dq.write(i, tf.cast(rows, dtype)), *sums
+
+        blocks = parts.value.shape[1] // COLUMNS
+        zeros = [tf.zeros((blocks, COLUMNS, n), wide) for n in sizes]
+        dq, *new = loop(tile, shared * count, dq, *zeros)
+        return j + 1, dq, *(x.write(j, y) for x, y in zip(sums, new))
+
+    total = batch * groups
+    forms = (dtype, total * shared * count), (wide, total), (wide, total)
+    arrays = [tf.TensorArray(x, n, infer_shape=False) for x, n in forms]
+    dq, *sums = loop(group, total, *arrays)
+    gradients = [_joined(dq.stack(), parts, tensors[0])]
+    for array, x in zip(sums, tensors[1:]):
+        each = tf.reshape(array.stack(), (batch, groups, -1, x.shape[3]))
+        each = tf.transpose(each[:, :, : ranges.keys], (0, 2, 1, 3))
+        gradients.append(tf.cast(each, x.dtype))
+    return gradients
 
 
 class _Blocks(NamedTuple):

@@ -22,8 +22,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import keras
+from keras import ops
 
 from keras_attention.kernels.keras import is_exporting
+from keras_attention.numerics.mask_objects import Mask, Tiles
 
 Tensor = Any
 
@@ -81,6 +83,19 @@ def part(x: Tensor | None, queries: slice, keys: slice) -> Tensor | None:
         return None
     x = x[..., queries, :] if x.shape[-2] != 1 else x
     return x[..., keys] if x.shape[-1] != 1 else x
+
+
+def ranges(mask: Mask, sizes: Tiles, block: int) -> tuple[Tensor, Tensor]:
+    """Returns the first block of keys of each tile and the one after the last, (·, N).
+
+    The mask is aligned; its arrays may belong to one example or several.
+    """
+    starts, stops = (
+        ops.reshape(ops.clip(x, 0, sizes.keys), (-1, sizes.count))
+        for x in mask.bounds(sizes)
+    )
+    first, last = starts // block, -(-stops // block)
+    return first + 0 * last, ops.maximum(last, first)
 
 
 class Band(NamedTuple):

@@ -10,11 +10,18 @@ import keras
 import numpy as np
 from jax import default_backend
 
+from keras_attention.kernels import keras as keras_names
 from keras_attention.kernels.tracing.reference import COMPLEX, ERRORS, INTEGERS
 
 __all__ = ["COMPLEX", "ERRORS", "INTEGERS", "changes", "is_readable", "is_traced"]
 
 Tensor = Any
+
+
+def register_structure(cls: type) -> None:
+    """Makes Keras and JAX walk the arrays of instances of a class."""
+    keras_names.register_structure(cls)
+    jax.tree_util.register_pytree_node_class(cls)
 
 
 def is_traced(tensor: Tensor) -> bool:

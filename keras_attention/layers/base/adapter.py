@@ -83,6 +83,11 @@ class KerasAttention(AttentionProtocol):
         return "return_attention_scores" in self._options
 
     @property
+    def separates_texts(self) -> bool:
+        """Whether the layer takes a mask for each pair of a query and a key."""
+        return "attention_mask" in self._options
+
+    @property
     def built(self) -> bool:
         """Whether the layer is built."""
         return self.layer.built
@@ -144,7 +149,8 @@ class KerasAttention(AttentionProtocol):
             raise ValueError(
                 f"`attention_mask` must be None: layer {self.name!r} "
                 f"({type(self.layer).__name__}) only takes masks of queries and of "
-                f"values. Received: attention_mask.shape={tuple(attention_mask.shape)}"
+                "values. Received: attention_mask of shape "
+                f"{getattr(attention_mask, 'shape', attention_mask)}"
             )
         key = value if key is None else key
         call_masks = Masks(query_mask, value_mask, key_mask, attention_mask)

@@ -61,6 +61,12 @@ class AttentionProtocol(abc.ABC):
         """
         return False
 
+    @property
+    def separates_texts(self) -> bool:
+        """Whether a mask can separate several texts that share a row."""
+        uses_positions = getattr(getattr(self, "score", None), "uses_positions", False)
+        return not (uses_positions or self.state_shapes((1, 1)))
+
     def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:  # noqa: B027
         """Raises a ValueError if the widths do not fit each other."""
 

@@ -23,7 +23,8 @@ from keras import ops
 from keras_attention import kernels
 from keras_attention.layers.base.arguments import check_shape
 from keras_attention.numerics import axes as folding
-from keras_attention.numerics import masks
+from keras_attention.numerics import mask_objects, masks
+from keras_attention.numerics.mask_objects import Mask
 from keras_attention.user_warnings import warn_user
 
 Tensor = Any
@@ -197,7 +198,7 @@ class Masks(NamedTuple):
     query: Tensor | None = None  # (B, T); (B,) for one query
     value: Tensor | None = None  # (B, S)
     key: Tensor | None = None  # (B, S)
-    pairs: Tensor | None = None  # (T, S), (B, T, S) or (B, H, T, S)
+    pairs: Tensor | Mask | None = None  # (T, S), (B, T, S) or (B, H, T, S)
 
 
 def check_call(
@@ -212,7 +213,8 @@ def check_call(
     """Checks that the tensors and the masks of an attention layer's call fit.
 
     A layer with heads (H) also takes inputs with more axes between the first and the
-    last, of which it attends over `axes`, masks of numbers 0 and 1, and a bias.
+    last, of which it attends over `axes`, masks of numbers 0 and 1, and a bias. It gets
+    a mask object unchanged; for any other layer, the object becomes an array.
 
     Returns:
         The query with a T axis, the masks as booleans with a T axis, the bias with all
@@ -235,6 +237,8 @@ def check_call(
         bias = folding.full_bias(bias, q, k, heads or 1, attended)
     if any(mask is not None for mask in call_masks):
         call_masks = _checked_masks(call_masks, rows, q, v, k, heads, attended)
+        if heads is None and not isinstance(query, keras.KerasTensor):
+            call_masks = with_array(call_masks, query, key)
     return query, call_masks, bias, single
 
 
@@ -251,7 +255,9 @@ def _checked_masks(
     single = len(rows) < len(query) - 1
     if heads is not None:
         named = zip(MASK_NAMES, call_masks)
-        call_masks = Masks(*[None if x is None else as_boolean(n, x) for n, x in named])
+        call_masks = Masks(
+            *[x if isinstance(x, Mask) else as_boolean(n, x) for n, x in named]
+        )
     shapes = rows, value[:-1], key[:-1]
     queries, values, keys = [
         None if mask is None else masks.check(name, mask, shape)
@@ -260,7 +266,14 @@ def _checked_masks(
     if single and queries is not None:
         queries = ops.expand_dims(queries, 1)  # (B, 1)
     name, pairs = "attention_mask", call_masks.pairs
-    if pairs is not None and heads is not None:
+    if isinstance(pairs, Mask):
+        if len(query) > 3:
+            raise ValueError(
+                f"`{name}` must be a boolean array if inputs have more axes than "
+                f"(batch, length, width). Received: query.shape={query}, {name}={pairs}"
+            )
+        mask_objects.check(name, pairs, query[0], query[1], key[1])
+    elif pairs is not None and heads is not None:
         pairs = ops.expand_dims(pairs, -2) if single else pairs
         pairs = folding.check_mask(name, pairs, query, key, heads, axes)
     elif pairs is not None:
@@ -268,6 +281,14 @@ def _checked_masks(
         pairs = masks.check(name, pairs, (*rows[without_batch:], key[1]))
         pairs = ops.expand_dims(pairs, 1) if single else pairs
     return Masks(queries, values, keys, pairs)
+
+
+def with_array(parts: Masks, query: Tensor, key: Tensor) -> Masks:
+    """Returns the masks with an array (·, T, S) instead of a mask object, if any."""
+    if not isinstance(parts.pairs, Mask):
+        return parts
+    array = parts.pairs.array(ops.shape(query)[1], ops.shape(key)[1])
+    return parts._replace(pairs=array)
 
 
 def merge_masks(parts: Masks, causal_sizes: tuple | None = None) -> Tensor | None:
@@ -289,12 +310,19 @@ def merge_masks(parts: Masks, causal_sizes: tuple | None = None) -> Tensor | Non
     return masks.merge(*merged)
 
 
-def merge_masks_of_heads(parts: Masks) -> Tensor | None:
-    """Merges all masks but the query mask to (·, ·, ·, S), or returns None."""
-    mask = merge_masks(parts._replace(query=None))
-    if mask is None or len(mask.shape) == 4:
+def merge_masks_of_heads(parts: Masks) -> Tensor | Mask | None:
+    """Merges all masks but the query mask to (·, ·, ·, S), or returns None.
+
+    If the mask of pairs is an object, then so is the result.
+    """
+    whole, is_object = parts, isinstance(parts.pairs, Mask)
+    parts = parts._replace(query=None, pairs=None if is_object else parts.pairs)
+    mask = merge_masks(parts)
+    if mask is not None and len(mask.shape) == 3:
+        mask = ops.expand_dims(mask, 1)  # (B, 1, T, S)
+    if not is_object:
         return mask
-    return ops.expand_dims(mask, 1)  # (B, 1, T, S)
+    return mask_objects.every(whole.pairs, mask, is_causal=False)
 
 
 def fold_masks(

@@ -14,7 +14,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention.layers.base.recording import add
-from keras_attention.numerics import masks
+from keras_attention.numerics import mask_objects, masks
 from keras_attention.ops.hopfield.energy import hopfield_energy, hopfield_update
 
 Tensor = Any
@@ -50,7 +50,7 @@ def record(
     layer: Any,
     states: Tensor,
     key: Tensor,
-    mask: Tensor | None,
+    mask: Any,
     is_causal: bool,
     most: int,
 ) -> None:
@@ -60,6 +60,7 @@ def record(
     many steps.
     """
     states, key = (ops.swapaxes(x, 1, 2) for x in (states, key))  # (B, H, ·, E)
+    mask = mask_objects.as_array(mask, states.shape[2], key.shape[2])
     if is_causal:
         mask = masks.merge(mask, masks.causal(states.shape[2], key.shape[2]))
     beta = ops.convert_to_tensor(layer.betas[:, None].astype("float32"))  # (H, 1)

@@ -94,7 +94,8 @@ class Hopfield(AttentionLayer):
         query_mask: booleans (B, T).
         value_mask: booleans (B, S).
         key_mask: booleans (B, S).
-        attention_mask: booleans (T, S), (B, T, S) or (B, H, T, S).
+        attention_mask: booleans (T, S), (B, T, S) or (B, H, T, S), or a mask object of
+            `keras_attention.masks`.
         return_attention_scores: whether to return the last step's weights as well.
         training: whether to apply dropout.
         use_causal_mask: whether state t may attend only to patterns 0 … t.

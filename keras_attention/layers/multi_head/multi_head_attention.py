@@ -106,7 +106,8 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
         query_mask: booleans (B, T).
         value_mask: booleans (B, S).
         key_mask: booleans (B, S).
-        attention_mask: booleans (T, S), (B, T, S) or (B, H, T, S).
+        attention_mask: booleans (T, S), (B, T, S) or (B, H, T, S), or a mask object of
+            `keras_attention.masks`.
         return_attention_scores: whether to return the weights as well.
         training: whether to apply dropout.
         use_causal_mask: whether query t may attend only to keys 0 … t.
@@ -288,6 +289,7 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
         recording = is_recording()
         return_weights = return_attention_scores or recording is not None
         if self._is_subclass:
+            call_masks = checked.with_array(call_masks, *heads[:2])
             options = training, use_causal_mask
             attended, weights = keras_subclasses.attend(
                 self, heads, call_masks, bias, return_weights, *options
@@ -370,6 +372,10 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
 
     def state_shapes(self, shape: tuple[Any, Any]) -> list[tuple]:
         return [shape[:1]] if self._counts else []
+
+    @property
+    def separates_texts(self) -> bool:
+        return True  # only distances between positions count
 
     def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
         return projections.sample_heads(self, shape, training)

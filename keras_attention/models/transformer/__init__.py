@@ -2,6 +2,7 @@
 
 from keras_attention.models.transformer.causal_lm import CausalLM
 from keras_attention.models.transformer.masked_lm import MaskedLM
+from keras_attention.models.transformer.packed import PackedModel
 from keras_attention.models.transformer.transformer import Transformer
 from keras_attention.models.transformer.transformer_classifier import (
     TransformerClassifier,
@@ -13,6 +14,7 @@ from keras_attention.models.transformer.universal_transformer import (
 __all__ = [
     "CausalLM",
     "MaskedLM",
+    "PackedModel",
     "Transformer",
     "TransformerClassifier",
     "UniversalTransformer",

@@ -9,6 +9,7 @@ from inspect import signature
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_attention.layers import positions
 from keras_attention.layers.base.adapter import as_attention, check_learns_by_output
@@ -21,6 +22,8 @@ from keras_attention.layers.transformer.blocks import (
     copy_layer,
     norm_like,
 )
+from keras_attention.masks import Segments
+from keras_attention.ops.positions import segment_offsets
 
 Tensor = Any
 ADDED = ("sinusoidal", "learned")
@@ -288,9 +291,25 @@ class Backbone:
         last: Block = blocks[-1]
         self.norm: Any = norm_like(last, norm) if norm and last.norm_first else None
 
-    def __call__(self, tokens: Tensor, *memory: Tensor, **options: Any) -> Tensor:
-        """Returns the hidden states (B, T, D) of tokens; a memory is (B, S, D)."""
-        x = self.embedding(tokens)  # (B, T, D)
+    def __call__(
+        self,
+        tokens: Tensor,
+        *memory: Tensor,
+        segment_ids: Tensor | None = None,
+        **options: Any,
+    ) -> Tensor:
+        """Returns the hidden states (B, T, D) of tokens; a memory is (B, S, D).
+
+        With `segment_ids` (B, T), a row holds several texts; see `PackedModel`.
+        """
+        start: Any = 0
+        if segment_ids is not None:
+            start = segment_offsets(segment_ids)  # (B, T)
+            mask = options.pop("mask", None)
+            if mask is not None:  # 0 is padding
+                segment_ids = segment_ids * ops.cast(mask, "int32")
+            options["attention_mask"] = Segments(segment_ids)
+        x = self.embedding(tokens, start=start)  # (B, T, D)
         for block in self.blocks:
             x = block(x, *memory, **options)
         return self._normalize(x)

@@ -142,11 +142,15 @@ class CausalLM(Completes, ContinuesPrompts, ConfiguredModel):
             [architecture.encoder(f"block_{n}") for n in range(num_layers)],
             norm="final_norm",
         )
+
+        def read(tokens: Tensor, segment_ids: Tensor | None = None) -> Tensor:
+            hidden = backbone(tokens, segment_ids=segment_ids, use_causal_mask=True)
+            return backbone.logits(hidden)  # (B, T, V)
+
         tokens = keras.Input((None,), dtype="int32", name="tokens")  # (B, T)
-        hidden = backbone(tokens, use_causal_mask=True)  # (B, T, D)
-        logits = backbone.logits(hidden)  # (B, T, V)
-        super().__init__({"tokens": tokens}, logits, locals())
+        super().__init__({"tokens": tokens}, read(tokens), locals())
         self._backbone = backbone
+        self._read = read  # for `PackedModel`
 
     @classmethod
     def from_gpt2(

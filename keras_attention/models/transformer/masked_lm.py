@@ -144,24 +144,28 @@ class MaskedLM(FillsBlanks, ConfiguredModel):
             )
         bias = _Bias(dtype=dtype, name="logits")
 
-        tokens = keras.Input((None,), dtype="int32", name="tokens")  # (B, T)
-        mask_positions = keras.Input(
-            (None,), dtype="int32", name="mask_positions"
-        )  # (B, P)
-        x = backbone(tokens, mask=ops.not_equal(tokens, 0))  # (B, T, D)
-        x = ops.take_along_axis(
-            x, ops.expand_dims(mask_positions, 2), axis=1
-        )  # (B, P, D)
-        hidden = head_norm(dense(x)) if head is None else head(x)
-        if hidden.shape[-1] != dim:
-            raise ValueError(
-                f"`head` must return the width of the model, {dim}. Received: "
-                f"head={head!r}, which returns the width {hidden.shape[-1]}"
-            )
-        logits = bias(backbone.logits(hidden))  # (B, P, V)
-        super().__init__(
-            {"tokens": tokens, "mask_positions": mask_positions}, logits, locals()
-        )
+        def read(
+            tokens: Tensor, mask_positions: Tensor, segment_ids: Tensor | None = None
+        ) -> Tensor:
+            mask = ops.not_equal(tokens, 0)
+            x = backbone(tokens, segment_ids=segment_ids, mask=mask)  # (B, T, D)
+            x = ops.take_along_axis(
+                x, ops.expand_dims(mask_positions, 2), axis=1
+            )  # (B, P, D)
+            hidden = head_norm(dense(x)) if head is None else head(x)
+            if hidden.shape[-1] != dim:
+                raise ValueError(
+                    f"`head` must return the width of the model, {dim}. Received: "
+                    f"head={head!r}, which returns the width {hidden.shape[-1]}"
+                )
+            return bias(backbone.logits(hidden))  # (B, P, V)
+
+        inputs = {
+            name: keras.Input((None,), dtype="int32", name=name)
+            for name in ("tokens", "mask_positions")  # (B, T), (B, P)
+        }
+        super().__init__(inputs, read(**inputs), locals())
+        self._read = read  # for `PackedModel`
 
     @classmethod
     def from_bert(cls, path: Path, new_head: bool = False, dtype: Any = None) -> Any:

@@ -123,15 +123,32 @@ class TransformerClassifier(Classifies, ConfiguredModel):
             stddev=None if is_sinusoidal else STDDEV,
         )
         blocks = [architecture.encoder(f"block_{n}") for n in range(num_layers)]
-        tokens = keras.Input((None,), dtype="int32", name="tokens")  # (B, T)
-        is_valid = ops.not_equal(tokens, 0)
-        x = Backbone(embedding, blocks)(tokens, mask=is_valid)  # (B, T, D)
-        x = _pool(x, is_valid)  # (B, D)
+        backbone = Backbone(embedding, blocks)
+        head = [
+            keras.layers.Dropout(dropout, dtype=dtype, name="pooled_dropout"),
+            keras.layers.Dense(num_classes, dtype=dtype, name="logits"),
+        ]
         if blocks[0].norm_first:  # the sum, so that each word keeps its weight in it
-            x = norm_like(blocks[0], "last_norm")(x)
-        x = keras.layers.Dropout(dropout, dtype=dtype, name="pooled_dropout")(x)
-        logits = keras.layers.Dense(num_classes, dtype=dtype, name="logits")(x)
-        super().__init__({"tokens": tokens}, logits, locals())
+            head.insert(0, norm_like(blocks[0], "last_norm"))
+
+        def read(
+            tokens: Tensor, segment_ids: Tensor | None = None, max_segments: int = 1
+        ) -> Tensor:
+            mask = ops.not_equal(tokens, 0)
+            x = backbone(tokens, segment_ids=segment_ids, mask=mask)  # (B, T, D)
+            if segment_ids is None:
+                x = _pool(x, mask)  # (B, D)
+            else:
+                x = _pool_segments(x, mask, segment_ids, max_segments)  # (B * N, D)
+            for layer in head:
+                x = layer(x)
+            if segment_ids is None:
+                return x
+            return ops.reshape(x, (-1, max_segments, num_classes))  # (B, N, C)
+
+        tokens = keras.Input((None,), dtype="int32", name="tokens")  # (B, T)
+        super().__init__({"tokens": tokens}, read(tokens), locals())
+        self._read = read  # for `PackedModel`
 
 
 def _pool(x: Tensor, mask: Tensor) -> Tensor:
@@ -140,3 +157,17 @@ def _pool(x: Tensor, mask: Tensor) -> Tensor:
     total = ops.sum(to_float32(x) * mask, axis=1)  # (B, D)
     count = ops.maximum(ops.sum(mask, axis=1), 1.0)  # (B, 1)
     return ops.cast(total * ops.rsqrt(count), x.dtype)
+
+
+def _pool_segments(
+    x: Tensor, mask: Tensor, segment_ids: Tensor, max_segments: int
+) -> Tensor:
+    """Pools x (B, T, D) as `_pool`, for each of the segments 1 … N: (B * N, D)."""
+    numbers = ops.expand_dims(ops.arange(1, max_segments + 1, dtype="int32"), 1)
+    is_member = ops.equal(ops.expand_dims(segment_ids, 1), numbers)  # (B, N, T)
+    is_member = ops.logical_and(is_member, ops.expand_dims(mask, 1))
+    weights = ops.cast(is_member, "float32")
+    total = ops.matmul(weights, to_float32(x))  # (B, N, D)
+    count = ops.maximum(ops.sum(weights, axis=2, keepdims=True), 1.0)  # (B, N, 1)
+    pooled = ops.cast(total * ops.rsqrt(count), x.dtype)
+    return ops.reshape(pooled, (-1, x.shape[-1]))  # (B * N, D)

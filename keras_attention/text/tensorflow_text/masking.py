@@ -58,7 +58,9 @@ class TokenMasking:
             word.
 
     Call arguments:
-        tokens: integers (B, T), or (T,) for one sequence, padded with 0 at the end.
+        tokens: integers (B, T), or (T,) for one sequence, padded with 0 at the end. In
+            a dict of inputs, such as that of `pack`, "tokens" are masked; the other
+            entries are returned unchanged.
 
     Returns:
         `(inputs, labels, sample_weight)` for `fit`. Inputs are a dict of "tokens" int32
@@ -132,6 +134,9 @@ class TokenMasking:
         self._run = tf.function(self._mask, signature, autograph=False)
 
     def __call__(self, tokens: Any) -> tuple[dict[str, Any], Any, Any]:
+        if isinstance(tokens, dict):
+            inputs, labels, weights = self(tokens["tokens"])
+            return {**tokens, **inputs}, labels, weights
         tf = self._tf
         tokens = tf.convert_to_tensor(tokens)
         if not tokens.dtype.is_integer or tokens.shape.rank not in (1, 2):

@@ -18,6 +18,7 @@ from speed.compare import (
     hopfield,
     memn2n,
     multi_head,
+    packed,
     retrieval,
 )
 from speed.harness import Case
@@ -41,6 +42,7 @@ CASES = {
     "hopfield": hopfield.cases(),
     "dnc": dnc.cases(),
     "dnc_slots": dnc.slots_cases(),
+    "packed": packed.cases(),
 }
 # The sizes in docs/results/speed.md, by case, without those compiled with XLA.
 PAGE: dict[str, tuple[Mapping[str, Any], ...]] = {

@@ -1,0 +1,434 @@
+"""Masks as objects, which a kernel can evaluate for some queries and keys at a time.
+
+`allows` gives the booleans of any queries and keys from their positions and the arrays
+of the mask. `bounds` gives, for each tile of queries, a range of keys outside of which
+the mask allows nothing. Both need an `aligned` mask, whose arrays have the axes of the
+scores: a tile of them is cut like a tile of a boolean mask. Keras and JAX walk a mask
+as a structure of arrays, which may be symbolic.
+
+Shapes: B batch, T queries, S keys, N tiles of queries, C queries of a tile.
+"""
+
+from __future__ import annotations
+
+import abc
+from functools import reduce
+from numbers import Integral
+from typing import Any, ClassVar, NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attention.numerics import masks
+
+Tensor = Any
+Bounds = tuple[Any, Any]  # the first key and the one after the last, int32 (..., N)
+BLOCK = 32  # keys whose segment ids are compared with those of a tile together
+ARRAY = "array"  # where an argument is an array or a mask
+export = keras.saving.register_keras_serializable(package="keras_attention")
+
+
+class Tiles(NamedTuple):
+    """The sizes of the tiles of a call."""
+
+    size: int  # C
+    count: int  # N
+    keys: int  # S
+
+    def starts(self) -> Tensor:
+        """Returns the first query of each tile, int32 (N,)."""
+        return ops.arange(self.count, dtype="int32") * self.size
+
+
+class Mask(abc.ABC):
+    """Abstract base class of the mask objects."""
+
+    arguments: ClassVar[tuple[str, ...]] = ()
+
+    @abc.abstractmethod
+    def allows(self, t: Tensor, s: Tensor) -> Tensor:
+        """Returns whether queries may attend to keys, if the mask is aligned.
+
+        Args:
+            t: positions of queries, int32 (C, 1).
+            s: positions of keys, int32 (1, ·).
+
+        Returns:
+            Booleans that broadcast to (..., C, ·).
+        """
+
+    @abc.abstractmethod
+    def bounds(self, tiles: Tiles) -> Bounds:
+        """Returns the range of keys of each tile, if the mask is aligned."""
+
+    def aligned(self) -> Mask:
+        """Returns the mask with arrays that broadcast to (B, H, T, S)."""
+        return self
+
+    def _sizes(self) -> dict[str, Any]:
+        """Returns what the arrays say about B, T and S; None is unknown."""
+        return {}
+
+    def array(self, queries: Any, keys: Any = None) -> Tensor:
+        """Returns the mask as an array.
+
+        Args:
+            queries: T, the number of queries.
+            keys: S, the number of keys; defaults to `queries`.
+
+        Returns:
+            Booleans (B, T, S), or (1, T, S) if all examples have the same mask; True =
+            may attend.
+
+        Raises:
+            ValueError: if the mask holds segments of another length.
+        """
+        keys = queries if keys is None else keys
+        check("mask", self, None, queries, keys)
+        mask = as_array(self, queries, keys)[:, 0]
+        return ops.broadcast_to(mask, (ops.shape(mask)[0], queries, keys))
+
+    def __and__(self, other: Any) -> Mask:
+        return _join("&", self, other)
+
+    def __or__(self, other: Any) -> Mask:
+        return _join("|", self, other)
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"Masks must be joined by & and |. Received: bool of {self!r}")
+
+    def __len__(self) -> int:  # Keras asks each structure among arguments
+        return len(self.tree_flatten()[0])
+
+    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
+        raise ValueError(
+            "A mask object must be the `attention_mask` of a layer or the `mask` of an "
+            "operation on queries and keys. `array(queries, keys)` makes an array of "
+            f"it. Received: {self!r}"
+        )
+
+    def __repr__(self) -> str:
+        values = (getattr(self, name) for name in self.arguments)
+        shown = (x if hasattr(x, "shape") is False else tuple(x.shape) for x in values)
+        named = (f"{name}={x}" for name, x in zip(self.arguments, shown))
+        return f"{type(self).__name__}({', '.join(named)})"
+
+    def tree_flatten(self) -> tuple[tuple, tuple]:
+        """Returns the arrays and masks among the arguments, and all other values."""
+        values = [getattr(self, name) for name in self.arguments]
+        fixed = tuple(
+            x if x is None or isinstance(x, (int, str)) else ARRAY for x in values
+        )
+        return tuple(x for x, y in zip(values, fixed) if y is ARRAY), fixed
+
+    @classmethod
+    def tree_unflatten(cls, fixed: tuple, children: Any) -> Any:
+        """Returns a mask of other arrays; nothing is checked."""
+        mask, left = object.__new__(cls), iter(children)
+        for name, value in zip(cls.arguments, fixed):
+            setattr(mask, name, next(left) if value == ARRAY else value)
+        return mask
+
+    def get_config(self) -> dict[str, Any]:
+        serialize = keras.saving.serialize_keras_object
+        return {name: serialize(getattr(self, name)) for name in self.arguments}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        entries = map(config.get, cls.arguments)
+        values = map(keras.saving.deserialize_keras_object, entries)
+        return cls.tree_unflatten((ARRAY,) * len(config), values)
+
+
+@export
+class Causal(Mask):
+    """Query t may attend to keys 0 … t."""
+
+    def allows(self, t: Tensor, s: Tensor) -> Tensor:
+        return s <= t
+
+    def bounds(self, tiles: Tiles) -> Bounds:
+        return ops.zeros_like(tiles.starts()), tiles.starts() + tiles.size
+
+
+@export
+class Window(Mask):
+    """Query t may attend to keys s with |t − s| < w, before and after t.
+
+    Args:
+        size: w, at least 1. `Causal() & Window(w)` allows the w most recent keys.
+
+    Raises:
+        ValueError: if `size` is no whole number of at least 1.
+    """
+
+    arguments = ("size",)
+
+    def __init__(self, size: int) -> None:
+        self.size = _whole("size", size, 1)
+
+    def allows(self, t: Tensor, s: Tensor) -> Tensor:
+        return ops.abs(t - s) < self.size
+
+    def bounds(self, tiles: Tiles) -> Bounds:
+        first = tiles.starts() - (self.size - 1)
+        return first, first + (tiles.size + 2 * self.size - 2)
+
+
+@export
+class Segments(Mask):
+    """A query may attend to the keys of its segment, such as one of several texts.
+
+    Args:
+        ids: integers (B, T), the segment of each query, or (1, T) for all examples. 0
+            is padding, which attends to nothing and is attended by nothing. Ids in
+            increasing order are fast.
+        key_ids: integers (B, S), the segment of each key; by default, the keys are the
+            queries.
+
+    Raises:
+        ValueError: if ids are no integers of rank 2.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention import masks
+    >>> from keras import ops
+    >>> mask = masks.Causal() & masks.Segments(np.array([[1, 1, 2, 0]]))
+    >>> ops.convert_to_numpy(mask.array(4))[0].astype(int).tolist()
+    [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
+    """
+
+    arguments = ("ids", "key_ids")
+
+    def __init__(self, ids: Tensor, key_ids: Tensor | None = None) -> None:
+        self.ids = _integers("ids", ids, "(batch, queries)")
+        if key_ids is not None:
+            key_ids = _integers("key_ids", key_ids, "(batch, keys)")
+        self.key_ids = key_ids
+
+    def _sizes(self) -> dict[str, Any]:
+        keys = self.ids if self.key_ids is None else self.key_ids
+        batch = max(x.shape[0] or 0 for x in (self.ids, keys)) or None
+        return {"examples": batch, "queries": self.ids.shape[1], "keys": keys.shape[1]}
+
+    def aligned(self) -> Mask:
+        ids = ops.convert_to_tensor(self.ids)
+        keys = ids if self.key_ids is None else ops.convert_to_tensor(self.key_ids)
+        sides = ids[:, None, :, None], keys[:, None, None]  # (B, 1, ·, ·)
+        return self.tree_unflatten((ARRAY, ARRAY), sides)
+
+    def allows(self, t: Tensor, s: Tensor) -> Tensor:
+        return ops.logical_and(self.ids == self.key_ids, self.ids != 0)
+
+    def bounds(self, tiles: Tiles) -> Bounds:
+        low, high = _extremes(self.ids[..., 0], tiles.size)  # (..., N)
+        first, last = _extremes(self.key_ids[..., 0, :], BLOCK)
+        low, high = low[..., :, None], high[..., :, None]
+        first, last = first[..., None, :], last[..., None, :]
+        meets = ops.logical_and(first <= high, last >= low)  # (..., N, blocks)
+        blocks = meets.shape[-1]
+        index = ops.arange(blocks, dtype="int32")
+        start = ops.min(ops.where(meets, index, blocks), axis=-1)
+        return start * BLOCK, ops.max(ops.where(meets, index + 1, 0), axis=-1) * BLOCK
+
+
+@export
+class Prefix(Mask):
+    """All queries may attend to keys 0 … n − 1, as in a prefix language model.
+
+    Args:
+        length: n, a whole number, or integers (B,), one for each example.
+
+    Raises:
+        ValueError: if `length` is neither a whole number of at least 0 nor integers of
+            rank 1.
+
+    Example:
+
+    >>> from keras_attention import masks
+    >>> from keras import ops
+    >>> mask = masks.Causal() | masks.Prefix(2)
+    >>> ops.convert_to_numpy(mask.array(3))[0].astype(int).tolist()
+    [[1, 1, 0], [1, 1, 0], [1, 1, 1]]
+    """
+
+    arguments = ("length",)
+
+    def __init__(self, length: int | Tensor) -> None:
+        whole = isinstance(length, (Integral, float))
+        self.length: Any = (
+            _whole("length", length, 0)
+            if whole
+            else _integers("length", length, "(batch,)")
+        )
+
+    def _sizes(self) -> dict[str, Any]:
+        return {"examples": getattr(self.length, "shape", (None,))[0]}
+
+    def aligned(self) -> Mask:
+        if isinstance(self.length, int):
+            return self
+        length = ops.cast(ops.convert_to_tensor(self.length), "int32")
+        return self.tree_unflatten((ARRAY,), [length[:, None, None, None]])
+
+    def allows(self, t: Tensor, s: Tensor) -> Tensor:
+        return s < self.length
+
+    def bounds(self, tiles: Tiles) -> Bounds:
+        first, is_fixed = ops.zeros_like(tiles.starts()), isinstance(self.length, int)
+        return first, first + (self.length if is_fixed else self.length[..., 0])
+
+
+class Array(Mask):
+    """A boolean array that broadcasts to (B, H, T, S), beside a mask object."""
+
+    arguments = ("mask",)
+
+    def __init__(self, mask: Tensor) -> None:
+        self.mask = mask
+
+    def allows(self, t: Tensor, s: Tensor) -> Tensor:
+        return self.mask
+
+    def bounds(self, tiles: Tiles) -> Bounds:
+        first = ops.zeros_like(tiles.starts())
+        return first, first + tiles.keys
+
+
+@export
+class Joined(Mask):
+    """Masks joined by `&`, where all must allow a pair, or by `|`, where one must."""
+
+    arguments = ("masks", "sign")
+
+    def __init__(self, masks: tuple[Mask, ...], sign: str) -> None:
+        self.masks, self.sign = masks, sign
+
+    def __repr__(self) -> str:
+        parts = (f"({x!r})" if isinstance(x, Joined) else repr(x) for x in self.masks)
+        return f" {self.sign} ".join(parts)
+
+    def _sizes(self) -> dict[str, Any]:
+        sizes: dict[str, Any] = {}
+        for mask in self.masks:
+            _check_sizes(sizes, mask._sizes(), mask, "Masks that are joined")
+            sizes |= {k: n for k, n in mask._sizes().items() if n not in (None, 1)}
+        return sizes
+
+    def aligned(self) -> Mask:
+        return Joined(tuple(x.aligned() for x in self.masks), self.sign)
+
+    def allows(self, t: Tensor, s: Tensor) -> Tensor:
+        join = ops.logical_and if self.sign == "&" else ops.logical_or
+        return reduce(join, [x.allows(t, s) for x in self.masks])
+
+    def bounds(self, tiles: Tiles) -> Bounds:
+        starts, stops = zip(*(x.bounds(tiles) for x in self.masks))
+        if self.sign == "&":
+            return reduce(ops.maximum, starts), reduce(ops.minimum, stops)
+        nothing = [b <= a for a, b in zip(starts, stops)]
+        starts = [ops.where(x, tiles.keys, a) for x, a in zip(nothing, starts)]
+        stops = [ops.where(x, 0, b) for x, b in zip(nothing, stops)]
+        return reduce(ops.minimum, starts), reduce(ops.maximum, stops)
+
+
+def check(name: str, mask: Mask, batch: Any, queries: Any, keys: Any) -> None:
+    """Raises a ValueError if a user's mask does not fit B, T and S, if known."""
+    sizes = {"examples": batch, "queries": queries, "keys": keys}
+    _check_sizes(sizes, mask._sizes(), mask, f"`{name}` and the tensors of the call")
+
+
+def as_array(mask: Any, queries: Any, keys: Any) -> Tensor | None:
+    """Returns a mask object as booleans (·, ·, ·, S); an array or None is unchanged."""
+    if not isinstance(mask, Mask):
+        return mask
+    t, s = masks.positions(queries), masks.positions(keys)
+    array = mask.aligned().allows(t[:, None], s[None])
+    return array if len(array.shape) == 4 else array[None, None]
+
+
+def every(mask: Mask, *others: Any, is_causal: bool, window: int | None = None) -> Mask:
+    """Joins a mask, boolean arrays or None, a causal mask and a window by `&`."""
+    parts = list(_parts_of(mask)) + [Array(x) for x in others if x is not None]
+    parts += [Causal()] if is_causal else []
+    return Joined((*parts, *([] if window is None else [Window(window)])), "&")
+
+
+def simple(mask: Mask) -> tuple[Tensor | None, bool, int | None] | None:
+    """Returns a mask as an array, `is_causal` and a window, if it has no other part."""
+    parts = _parts_of(mask)
+    if not all(isinstance(x, (Array, Causal, Window)) for x in parts):
+        return None
+    arrays = [x.mask for x in parts if isinstance(x, Array)]
+    windows = [x.size for x in parts if isinstance(x, Window)]
+    is_causal = any(isinstance(x, Causal) for x in parts)
+    return masks.merge(*arrays), is_causal, min(windows) if windows else None
+
+
+def _parts_of(mask: Mask) -> Any:
+    return mask.masks if isinstance(mask, Joined) and mask.sign == "&" else (mask,)
+
+
+def _join(sign: str, first: Mask, second: Any) -> Mask:
+    if not isinstance(second, Mask):
+        raise TypeError(
+            f"A mask object must be joined by {sign} with a mask object. A boolean "
+            "array can be a `value_mask`, or be joined with `array(queries, keys)`. "
+            f"Received: {second!r}"
+        )
+    parts: list[Mask] = []
+    for mask in (first, second):
+        same = isinstance(mask, Joined) and mask.sign == sign
+        parts += mask.masks if same else (mask,)
+    mask = Joined(tuple(parts), sign)
+    mask._sizes()
+    return mask
+
+
+def _check_sizes(sizes: dict, others: dict, mask: Mask, what: str) -> None:
+    for axis, b in others.items():
+        a = sizes.get(axis)
+        known = isinstance(a, int) and isinstance(b, int)
+        if known and a != b and not (axis == "examples" and b == 1):
+            raise ValueError(
+                f"{what} must have the same number of {axis}. Received: {a} and {b}, "
+                f"of {mask!r}"
+            )
+
+
+def _extremes(ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Returns the lowest and the highest id of each `size` ids, (..., ·) like ids.
+
+    Id 0 does not count: without any other id, the lowest is above the highest.
+    """
+    length = ids.shape[-1]
+    count = -(-length // size)
+    ids = ops.pad(ids, [(0, 0)] * (len(ids.shape) - 1) + [(0, count * size - length)])
+    ids = ops.reshape(ids, (*ops.shape(ids)[:-1], count, size))
+    limits = np.iinfo(keras.backend.standardize_dtype(ids.dtype))
+    low, high = (ops.full_like(ids, n) for n in (limits.max, limits.min))
+    low = ops.min(ops.where(ids == 0, low, ids), axis=-1)
+    return low, ops.max(ops.where(ids == 0, high, ids), axis=-1)
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_whole or value < least:
+        raise ValueError(
+            f"`{name}` must be a whole number of at least {least}. "
+            f"Received: {name}={value!r}"
+        )
+    return int(value)
+
+
+def _integers(name: str, x: Any, form: str) -> Tensor:
+    x = x if hasattr(x, "shape") and hasattr(x, "dtype") else np.asarray(x)
+    dtype = keras.backend.standardize_dtype(x.dtype)
+    if "int" not in dtype or len(x.shape) != form.replace(",)", ")").count(",") + 1:
+        raise ValueError(
+            f"`{name}` must hold integers of shape {form}. Received: "
+            f"{name}.shape={tuple(x.shape)}, dtype={dtype}"
+        )
+    return x
