@@ -28,9 +28,7 @@ class TokenDecoder:
     `rnn` is an `AttentionRNN`; a recurrent layer of Keras if the decoder has no memory.
     """
 
-    def __init__(
-        self, embedding: Callable, rnn: Any, attends: bool = True
-    ) -> None:
+    def __init__(self, embedding: Callable, rnn: Any, attends: bool = True) -> None:
         self.embedding = embedding
         self.rnn = rnn
         self.attends = attends
