@@ -254,7 +254,8 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
     @property
     def num_source_ids(self) -> int:
         """The number of ids that a source may have, with the extra ids."""
-        return self.source_vocabulary_size + self.extra_ids
+        size: Any = self.source_vocabulary_size
+        return size + self.extra_ids
 
     @property
     def num_target_ids(self) -> int:
