@@ -181,7 +181,7 @@ class GeneratesTargets(Generates):
     target_vocabulary_size: Any
 
     @property
-    def num_source_ids(self) -> int | None:
+    def _source_ids(self) -> int | None:
         """The number of ids that a source may have; None for another input."""
         return self.source_vocabulary_size
 
@@ -306,11 +306,11 @@ class GeneratesTargets(Generates):
                 f"learned. Received: max_length={max_length}, {self._positions} "
                 "positions"
             )
-        return kernels.Rules(self.num_source_ids, self._positions)
+        return kernels.Rules(self._source_ids, self._positions)
 
     def _source(self, source: Any, max_length: int) -> np.ndarray:
         """Returns the input of `generate`, checked and padded to a bucket."""
-        size: Any = self.num_source_ids
+        size: Any = self._source_ids
         source = as_tokens(self._input, _rows(source, 0), size)
         length, positions = source.shape[1], self._positions
         if positions is not None and max(length, max_length) > positions:

@@ -125,8 +125,8 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
     """
 
     id_sizes: ClassVar[dict[str, str]] = {
-        "source": "num_source_ids",
-        "target": "num_target_ids",
+        "source": "_source_ids",
+        "target": "_target_ids",
     }
 
     def __init__(
@@ -252,15 +252,12 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
         return self._parts.extra_ids
 
     @property
-    def num_source_ids(self) -> int:
-        """The number of ids that a source may have, with the extra ids."""
-        size: Any = self.source_vocabulary_size
-        return size + self.extra_ids
+    def _source_ids(self) -> int:
+        return int(self.source_vocabulary_size) + self.extra_ids
 
     @property
-    def num_target_ids(self) -> int:
-        """The number of ids that a target may have, with the extra ids."""
-        return self.target_vocabulary_size + self.extra_ids
+    def _target_ids(self) -> int:
+        return int(self.target_vocabulary_size) + self.extra_ids
 
     def begin(self, inputs: dict[str, Tensor]) -> tuple[dict[str, Any], Any]:
         """Encodes the source before the first call of `next`.
