@@ -252,12 +252,13 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
         return self._parts.extra_ids
 
     @property
-    def _source_ids(self) -> int:
-        return int(self.source_vocabulary_size) + self.extra_ids
+    def _source_ids(self) -> Any:
+        size: Any = self.source_vocabulary_size
+        return size + self.extra_ids
 
     @property
-    def _target_ids(self) -> int:
-        return int(self.target_vocabulary_size) + self.extra_ids
+    def _target_ids(self) -> Any:
+        return self.target_vocabulary_size + self.extra_ids
 
     def begin(self, inputs: dict[str, Tensor]) -> tuple[dict[str, Any], Any]:
         """Encodes the source before the first call of `next`.
