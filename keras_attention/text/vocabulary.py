@@ -268,7 +268,7 @@ class Vocabulary(SpecialTokens):
         tokens = self._split(source) if isinstance(source, str) else source
         unknown = (token for token in tokens if token not in self._index)
         new = [*dict.fromkeys(unknown)][:extra_ids]
-        extended = type(self)((), self.level, self.lowercase)
+        extended = Vocabulary((), self.level, self.lowercase)
         extended._tokens = (*self._tokens, *new)
         added = {token: len(self) + n for n, token in enumerate(new)}
         # Not a copy of the index, because each source has its own vocabulary.

@@ -158,7 +158,7 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
                 f"sampling_probability={sampling_probability}, attention=None"
             )
         if copy:
-            positive("copy", int(copy))
+            positive("copy", EXTRA_IDS if copy is True else copy)
             if source_vocabulary_size != target_vocabulary_size:
                 raise ValueError(
                     "`copy` needs one vocabulary for source and target, so that a word "
