@@ -1103,6 +1103,12 @@ ROWS += [
         **_MASKED_MEMORY,
     ),
     _seq2seq("seq2seq_scheduled", sampling_probability=0.25),
+    _seq2seq(
+        "seq2seq_copy",
+        source_vocabulary_size=U,  # that of the target; further ids are copied
+        attention=partial(layers.BahdanauAttention, U, coverage=True),
+        copy=WORDS - U,
+    ),
     _image_captioner("image_captioner", filters=(3, 5)),
     _image_captioner(
         "image_captioner_after",

@@ -13,7 +13,7 @@ import collections
 import os
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableMapping
 from pathlib import Path
 
 from keras_attention.text.encoding import decode_text
@@ -125,7 +125,7 @@ class Vocabulary(SpecialTokens):
         self.level = level
         self.lowercase = bool(lowercase)
         self._tokens = (*SPECIAL_TOKENS, *tokens)
-        self._index: dict[str, int] = {}
+        self._index: MutableMapping[str, int] = {}
         for index, token in enumerate(self._tokens):
             proper = index < len(SPECIAL_TOKENS) or _is_one(token, level)
             if not proper or token in self._index:
@@ -239,6 +239,41 @@ class Vocabulary(SpecialTokens):
         """
         tokens = [self._tokens[index] for index in written(indices, len(self))]
         return (" " if self.level == "word" else "").join(tokens)
+
+    def extended(
+        self, source: str | Iterable[str], extra_ids: int = 16
+    ) -> "Vocabulary":
+        """Adds the unknown tokens of a source, for `Seq2Seq(copy=…)`.
+
+        The unknown tokens get the indices `len(self)`, `len(self) + 1`, … in order of
+        their first appearance. The result encodes the source and its target, and
+        decodes what the model writes for this source.
+
+        Args:
+            source: A text, or its tokens.
+            extra_ids: The maximum number of added tokens, which is the model's
+                `extra_ids`. Further tokens stay unknown.
+
+        Returns:
+            A new `Vocabulary`.
+
+        Example:
+            ```python
+            vocabulary = Vocabulary(["on", "meet", "monday"])
+            extended = vocabulary.extended("Meet Okonkwo on Monday")
+            extended.encode("Monday Okonkwo")  # [6, 7]
+            extended.decode([6, 7, 3])  # "monday okonkwo"
+            ```
+        """
+        tokens = self._split(source) if isinstance(source, str) else source
+        unknown = (token for token in tokens if token not in self._index)
+        new = [*dict.fromkeys(unknown)][:extra_ids]
+        extended = Vocabulary((), self.level, self.lowercase)
+        extended._tokens = (*self._tokens, *new)
+        added = {token: len(self) + n for n, token in enumerate(new)}
+        # Not a copy of the index, because each source has its own vocabulary.
+        extended._index = collections.ChainMap(added, self._index)
+        return extended
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a header and then one token per line, in UTF-8.

@@ -25,6 +25,7 @@ SAMPLERS = ("greedy", "beam")
 # JAX exports greedy generation alone. A beam search takes seconds to trace.
 GENERATORS = {
     "seq2seq": {"tensorflow": SAMPLERS, "jax": ("greedy",)},
+    "seq2seq_copy": {"tensorflow": ("beam",), "jax": ("greedy",)},
     "transformer": {"tensorflow": ("beam",)},
     "causal_lm": {"tensorflow": ("beam",), "jax": ("greedy",)},
     "rotary_lm": {"tensorflow": ("greedy",)},
@@ -80,6 +81,8 @@ def generator(name):
 
     if name == "seq2seq":
         return models.Seq2Seq(11, 13, embedding_dim=4, units=5)
+    if name == "seq2seq_copy":
+        return models.Seq2Seq(8, 8, embedding_dim=4, units=5, copy=3)
     if name == "transformer":
         return models.Transformer(11, 13, **SMALL, position="learned")
     if name == "causal_lm":

@@ -1,12 +1,12 @@
 """Turns text pairs into the arrays of a sequence-to-sequence model."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from keras_attention.datasets.ragged import padded
-from keras_attention.text.vocabulary import END, PADDING, START
+from keras_attention.text.vocabulary import END, PADDING, START, Vocabulary
 
 _REPORT_EVERY = 1000  # pairs
 
@@ -49,6 +49,7 @@ def vectorize(
     source_length: int | None = None,
     target_length: int | None = None,
     progress: Callable[[int, int], object] | None = None,
+    extra_ids: int = 0,
 ) -> Vectors:
     """Turns N pairs of texts into arrays of indices, padded with 0 at the end.
 
@@ -70,10 +71,14 @@ def vectorize(
         target_length: T. Defaults to the length of the longest target plus one.
         progress: Called regularly and at the end with the number of finished pairs and
             the total.
+        extra_ids: For a `Seq2Seq(copy=…)`, its `extra_ids`. Unknown words of a source
+            then get ids of their own in the source and in its target; see
+            `Vocabulary.extended`.
 
     Raises:
         ValueError: `pairs` is empty, a source has no tokens, an index is not a positive
-            integer, or a sequence exceeds its given length.
+            integer, a sequence exceeds its given length, or there are `extra_ids`, but
+            not one `Vocabulary` for both sides.
 
     Example:
         ```python
@@ -87,18 +92,24 @@ def vectorize(
     pairs = list(pairs)
     if not pairs:
         raise ValueError("`pairs` must hold at least one. Received: pairs=[]")
+    shared = None
+    if extra_ids:
+        shared = shared_vocabulary(source_vocabulary, target_vocabulary)
     start = getattr(target_vocabulary, "start_token_id", START)
     end = getattr(target_vocabulary, "end_token_id", END)
     sources, targets = [], []
     for i, (source, target, *_) in enumerate(pairs):
-        ids = _encode(source_vocabulary, source, f"The source of pairs[{i}]")
+        read, write = source_vocabulary, target_vocabulary
+        if shared is not None:
+            read = write = shared.extended(source, extra_ids)
+        ids = _encode(read, source, f"The source of pairs[{i}]")
         if not len(ids):
             raise ValueError(
                 f"The source of pairs[{i}] has no tokens. Received: {source!r}"
             )
         ids = ids[::-1] if reverse_source else ids
         sources.append(ids * 2 if double_source else ids)
-        ids = _encode(target_vocabulary, target, f"The target of pairs[{i}]")
+        ids = _encode(write, target, f"The target of pairs[{i}]")
         targets.append([*ids, end])
         if progress is not None and (
             (i + 1) % _REPORT_EVERY == 0 or i + 1 == len(pairs)
@@ -110,6 +121,17 @@ def vectorize(
         [[start, *ids[:-1]] for ids in targets], "target_length", labels.shape[1]
     )  # (N, T)
     return Vectors({"source": source_ids, "target": target_ids}, labels)
+
+
+def shared_vocabulary(source: Any, target: Any) -> Vocabulary:
+    """Returns the vocabulary of both sides, which copying needs, or raises an error."""
+    if not isinstance(source, Vocabulary) or source != target:
+        raise ValueError(
+            "To copy words, `source_vocabulary` and `target_vocabulary` must be the "
+            f"same `Vocabulary`. Received: source_vocabulary={source!r}, "
+            f"target_vocabulary={target!r}"
+        )
+    return source
 
 
 def _encode(vocabulary: Encoder, text: str, what: str) -> list[int]:

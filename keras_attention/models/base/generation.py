@@ -180,6 +180,11 @@ class GeneratesTargets(Generates):
     source_vocabulary_size: int | None = None  # None for another input
     target_vocabulary_size: Any
 
+    @property
+    def _source_ids(self) -> int | None:
+        """The number of ids that a source may have; None for another input."""
+        return self.source_vocabulary_size
+
     def generate(
         self,
         inputs: Any,
@@ -301,11 +306,11 @@ class GeneratesTargets(Generates):
                 f"learned. Received: max_length={max_length}, {self._positions} "
                 "positions"
             )
-        return kernels.Rules(self.source_vocabulary_size, self._positions)
+        return kernels.Rules(self._source_ids, self._positions)
 
     def _source(self, source: Any, max_length: int) -> np.ndarray:
         """Returns the input of `generate`, checked and padded to a bucket."""
-        size: Any = self.source_vocabulary_size
+        size: Any = self._source_ids
         source = as_tokens(self._input, _rows(source, 0), size)
         length, positions = source.shape[1], self._positions
         if positions is not None and max(length, max_length) > positions:

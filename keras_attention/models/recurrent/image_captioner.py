@@ -305,7 +305,7 @@ class ImageCaptioner(Captions, GeneratesTargets, ConfiguredModel):
         self, prompt: Tensor, cache: dict[str, Any], index: Any, static: Any
     ) -> tuple[Tensor, Tensor, dict[str, Any]]:
         decoder = self._parts.decoder
-        word, outputs, cache = decoder.step(prompt, cache, index, static)
+        word, outputs, _, cache = decoder.step(prompt, cache, index, static)
         logits = self._parts.logits_of(word, outputs)
         if self._parts.carry is not None:
             logits = ops.log_softmax(logits)  # as `CarryChoices`

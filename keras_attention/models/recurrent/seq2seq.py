@@ -1,7 +1,7 @@
 """A recurrent sequence-to-sequence model, with or without attention.
 
 Shapes: B batch, S words of a source, T words of a target, D width of an embedding, U
-units of a cell, V target vocabulary.
+units of a cell, V target vocabulary, X extra ids of a source.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_attention.layers.base.arguments import fraction
+from keras_attention.layers.base.adapter import as_attention
+from keras_attention.layers.base.arguments import fraction, positive
 from keras_attention.layers.base.keep_mask import pass_masks
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.recurrent.scheduled_sampling import ScheduledSampling
@@ -23,11 +24,15 @@ from keras_attention.models.recurrent.token_decoder import (
     LOOPS,
     TokenDecoder,
     attention_rnn,
+    average_heads,
     check_cell,
     word_embedding,
 )
+from keras_attention.ops.copying import pointer_generator
 
 Tensor = Any
+EXTRA_IDS = 16  # of `copy=True`, and of `Vocabulary.extended`
+UNKNOWN = 1  # the id of the unknown word, as in `text.Vocabulary`
 
 
 @export
@@ -44,6 +49,16 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
     `SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)` ignores padding.
     With scheduled sampling, the decoder sometimes reads its own prediction instead of
     the target's token during training.
+
+    With `copy`, the decoder generates a word or copies it from the source:
+
+        p(w) = g softmax(W_o [sₜ; cₜ])_w + (1 − g) Σ_{i: source i = w} αₜᵢ
+        g    = σ(w · [sₜ; cₜ; E yₜ₋₁] + b)
+
+    The ids V, V + 1, … stand for the words of a source that the vocabulary lacks, in
+    order of their first appearance. A source, its target and its labels use the same
+    ids, from `keras_attention.text.Vocabulary.extended`. Encoder and decoder read these
+    ids as the unknown word, id 1.
 
     Args:
         source_vocabulary_size: the number of source tokens, including padding 0.
@@ -64,13 +79,17 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
             The value is the initial probability of `ScheduledSampling`;
             `keras_attention.callbacks.ScheduledSamplingDecay` can change this
             probability during training.
+        copy: X, the number of extra ids, which is the maximum number of different
+            unknown words of a source; True for 16; False for a decoder that does not
+            copy. Source and target must share one vocabulary, and the attention layer
+            must return its weights. Weights of several heads are averaged.
 
     Inputs: a dict of
         source: int32 (B, S), 0 for padding at the end.
         target: int32 (B, T), beginning with the start token.
 
     Returns:
-        Logits (B, T, V).
+        Logits (B, T, V). With `copy`, log p (B, T, V + X), which are logits, too.
 
     Masking:
         The model never reads the padding of the source; the amount of padding has no
@@ -79,10 +98,11 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
     Raises:
         ValueError: for sizes below 1; an unknown cell or attention; an attention layer
             that learns only through the weights that it returns
-            (`HardAttention(estimator="reinforce")`); a dropout outside [0, 1); or a
-            sampling probability outside [0, 1], or above 0 without attention. Calls
-            also raise it for ids in NumPy arrays that are below 0 or not below the
-            number of ids.
+            (`HardAttention(estimator="reinforce")`); a dropout outside [0, 1); a
+            sampling probability outside [0, 1], or above 0 without attention; or `copy`
+            with two vocabularies, with a sampling probability above 0, or without
+            attention weights. Calls also raise it for ids in NumPy arrays that are
+            below 0 or not below the number of ids.
 
     Example:
 
@@ -100,12 +120,13 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
         machine translation" (2015); without attention: Sutskever et al., "Sequence to
         sequence learning with neural networks" (2014); scheduled sampling: Bengio et
         al., "Scheduled sampling for sequence prediction with recurrent neural
-        networks" (2015).
+        networks" (2015); copying: See et al., "Get to the point: summarization with
+        pointer-generator networks" (2017), section 2.2.
     """
 
     id_sizes: ClassVar[dict[str, str]] = {
-        "source": "source_vocabulary_size",
-        "target": "target_vocabulary_size",
+        "source": "_source_ids",
+        "target": "_target_ids",
     }
 
     def __init__(
@@ -119,6 +140,7 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
         bidirectional: bool = True,
         dropout: float = 0.0,
         sampling_probability: float = 0.0,
+        copy: bool | int = False,
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -135,14 +157,31 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
                 "`sampling_probability` needs a decoder with attention. Received: "
                 f"sampling_probability={sampling_probability}, attention=None"
             )
+        if copy:
+            positive("copy", EXTRA_IDS if copy is True else copy)
+            if source_vocabulary_size != target_vocabulary_size:
+                raise ValueError(
+                    "`copy` needs one vocabulary for source and target, so that a word "
+                    "has the same id in both. Received: "
+                    f"source_vocabulary_size={source_vocabulary_size}, "
+                    f"target_vocabulary_size={target_vocabulary_size}"
+                )
+            if attention is None or sampling_probability:
+                raise ValueError(
+                    "`copy` needs an attention layer and `sampling_probability=0`. "
+                    f"Received: copy={copy}, attention={attention!r}, "
+                    f"sampling_probability={sampling_probability}"
+                )
 
         source = keras.Input((None,), dtype="int32", name="source")  # (B, S)
         target = keras.Input((None,), dtype="int32", name="target")  # (B, T)
         parts = _Parts()
+        parts.extra_ids = EXTRA_IDS if copy is True else int(copy)
+        parts.size = source_vocabulary_size
         parts.source_embedding = word_embedding(
             source_vocabulary_size, embedding_dim, "source_embedding", dtype
         )
-        target_embedding = word_embedding(
+        parts.target_embedding = word_embedding(
             target_vocabulary_size, embedding_dim, "target_embedding", dtype
         )
 
@@ -165,10 +204,17 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
         if attends:
             known = ("bahdanau", "luong", None)
             rnn = attention_rnn(attention, cell, units, dtype, known, "before")
+            if copy and not as_attention(rnn.attention).returns_weights:
+                raise ValueError(
+                    "`copy` needs an attention layer that returns its weights. "
+                    f"Received: copy={copy}, attention={attention!r}"
+                )
         else:
             rnn = LOOPS[cell](units, return_sequences=True, dtype=dtype, name="decoder")
-        parts.decoder = TokenDecoder(target_embedding, rnn, attends)
+        parts.decoder = TokenDecoder(parts.embed_target, rnn, attends)
         parts.logits = dense(target_vocabulary_size, None, "logits")
+        if copy:
+            parts.gate = dense(1, None, "generation_gate")
         parts.dropout = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")
 
         memory, state, is_valid = parts.encode(source)
@@ -176,7 +222,7 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
         if sampling_probability:
             scheduled = ScheduledSampling(
                 rnn,
-                target_embedding,
+                parts.target_embedding,
                 parts.logits,
                 sampling_probability,
                 dropout=dropout,
@@ -185,15 +231,34 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
             )
             logits = scheduled(target, memory, **options)
         else:
-            words = parts.dropout(target_embedding(target))  # (B, T, D)
-            if attends:
+            words, weights = parts.dropout(parts.embed_target(target)), None
+            if copy:
+                outputs, weights = rnn(
+                    words, memory, return_attention_scores=True, **options
+                )
+            elif attends:
                 outputs = rnn(words, memory, **options)
             else:
                 outputs = rnn(words, initial_state=state)
-            logits = parts.logits(parts.dropout(outputs))  # (B, T, V)
+            outputs = parts.dropout(outputs)
+            logits = parts.logits_of(outputs, words, weights, source)  # (B, T, V + X)
 
         super().__init__({"source": source, "target": target}, logits, locals())
         self._parts = parts
+
+    @property
+    def extra_ids(self) -> int:
+        """X, the number of ids for words of a source that the vocabulary lacks."""
+        return self._parts.extra_ids
+
+    @property
+    def _source_ids(self) -> Any:
+        size: Any = self.source_vocabulary_size
+        return size + self.extra_ids
+
+    @property
+    def _target_ids(self) -> Any:
+        return self.target_vocabulary_size + self.extra_ids
 
     def begin(self, inputs: dict[str, Tensor]) -> tuple[dict[str, Any], Any]:
         """Encodes the source before the first call of `next`.
@@ -209,13 +274,18 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
         source = ops.cast(inputs["source"], "int32")
         memory, state, is_valid = self._parts.encode(source)
         padding = ops.cast(ops.logical_not(is_valid), "float32")  # counts as covered
-        return self._parts.decoder.begin(memory, state, is_valid, padding)
+        cache, prepared = self._parts.decoder.begin(memory, state, is_valid, padding)
+        return cache, (prepared, source) if self.extra_ids else prepared
 
     def next(
         self, prompt: Tensor, cache: dict[str, Any], index: Any, static: Any
     ) -> tuple[Tensor, Tensor, dict[str, Any]]:
-        _, hidden, cache = self._parts.decoder.step(prompt, cache, index, static)
-        return self._parts.logits(hidden), hidden, cache
+        parts = self._parts
+        prepared, source = static if self.extra_ids else (static, None)
+        word, hidden, weights, cache = parts.decoder.step(
+            prompt, cache, index, prepared
+        )
+        return parts.logits_of(hidden, word, weights, source), hidden, cache
 
 
 class _Parts(SimpleNamespace):
@@ -224,7 +294,8 @@ class _Parts(SimpleNamespace):
     def encode(self, source: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
         """Returns h (B, S, ·), the decoder's first state, and the mask (B, S)."""
         is_valid = ops.not_equal(source, 0)
-        words = self.dropout(self.source_embedding(source))  # (B, S, D)
+        words = self.source_embedding(self.known(source))
+        words = self.dropout(words)  # (B, S, D)
         memory, *states = self.encoder(words, mask=is_valid)
         bridged = []
         for n, dense in enumerate(self.bridge):
@@ -232,3 +303,31 @@ class _Parts(SimpleNamespace):
             both = ops.concatenate(both, axis=-1) if len(both) > 1 else both[0]
             bridged.append(dense(both))  # (B, U)
         return memory, bridged, is_valid
+
+    def embed_target(self, target: Tensor) -> Tensor:
+        return self.target_embedding(self.known(target))
+
+    def known(self, ids: Tensor) -> Tensor:
+        """Returns ids of the vocabulary: extra ids become that of the unknown word."""
+        if not self.extra_ids:
+            return ids
+        return ops.where(ids < self.size, ids, ops.cast(UNKNOWN, ids.dtype))
+
+    def logits_of(
+        self, outputs: Tensor, words: Tensor, weights: Tensor | None, source: Any
+    ) -> Tensor:
+        """Returns the logits of the decoder's outputs; with extra ids, log p.
+
+        Args:
+            outputs: (B, T, ·), or (B, ·) for one step, as the other arguments.
+            words: the embeddings of the words that the decoder has read, (B, T, D).
+            weights: the attention to the source, (B, T, S) or (B, H, T, S).
+            source: ids (B, S).
+        """
+        logits = self.logits(outputs)
+        if not self.extra_ids:
+            return logits
+        gate = self.gate(ops.concatenate([outputs, words], axis=-1))  # (B, T, 1)
+        weights = average_heads(weights, len(outputs.shape))
+        log_p = pointer_generator(logits, gate, weights, source, self.extra_ids)
+        return ops.cast(log_p, logits.dtype)

@@ -5,7 +5,7 @@ Shapes: B batch, S keys, T tokens, H heads, D width of an embedding, U units of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import keras
@@ -28,7 +28,7 @@ class TokenDecoder:
     `rnn` is an `AttentionRNN`; a recurrent layer of Keras if the decoder has no memory.
     """
 
-    def __init__(self, embedding: Any, rnn: Any, attends: bool = True) -> None:
+    def __init__(self, embedding: Callable, rnn: Any, attends: bool = True) -> None:
         self.embedding = embedding
         self.rnn = rnn
         self.attends = attends
@@ -52,14 +52,15 @@ class TokenDecoder:
 
     def step(
         self, prompt: Tensor, cache: dict[str, Any], index: Any, static: Any
-    ) -> tuple[Tensor, Tensor, dict[str, Any]]:
+    ) -> tuple[Tensor, Tensor, Tensor | None, dict[str, Any]]:
         """Reads the token before `index`.
 
         Returns the embedding of the token (B, D), the output of the recurrent layer (B,
-        ·), and the cache.
+        ·), the weights (B, S), averaged over heads, if the attention layer can return
+        its weights, and the cache.
         """
         word = self.embedding(decoding.read(prompt, index - 1))  # (B, D)
-        attended = cache.get("alignment_sum")
+        attended, weights = cache.get("alignment_sum"), None
         if self.attends:
             state, step = self.rnn.step(
                 word, cache["state"], static, return_weights=attended is not None
@@ -71,7 +72,7 @@ class TokenDecoder:
         else:
             output, state = call_cell(self.rnn.cell, word, cache["state"], False)
         now = {} if attended is None else {"alignment_sum": attended}
-        return word, output, {"state": state, **now}
+        return word, output, weights, {"state": state, **now}
 
 
 def average_heads(weights: Tensor, rank: int) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_attention.datasets.translation.vectors import shared_vocabulary
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.presets.preprocessors import sentences
@@ -22,7 +23,8 @@ class TranslationPreprocessor(PairPreprocessor):
     """Turns sentences into the inputs of a translator, and its words into sentences.
 
     For `Transformer` and `Seq2Seq`, whose input "source" is (B, S). Words that the
-    vocabulary lacks become the unknown word.
+    vocabulary lacks become the unknown word. `Seq2Seq(copy=…)` can copy them if both
+    vocabularies are the same.
 
     Args:
         source_vocabulary: a `text.Vocabulary` of words to translate
@@ -44,23 +46,49 @@ class TranslationPreprocessor(PairPreprocessor):
         super().__init__(source_vocabulary, target_vocabulary)
         self.max_words = positive("max_words", max_words)
 
-    def encode(self, text: str | Sequence[str]) -> dict[str, np.ndarray]:
+    def encode(
+        self, text: str | Sequence[str], extra_ids: int = 0
+    ) -> dict[str, np.ndarray]:
         """Returns the input "source" (B, S) int32, padded with 0.
 
         Args:
             text: a string, or a list of B strings.
+            extra_ids: the number of unknown words of a text that get ids of their own,
+                which is the model's `extra_ids`.
 
         Raises:
             ValueError: a text has no words, more than `max_words`, or only unknown
-                ones; or `text` is no string and no list of strings.
+                ones; `text` is no string and no list of strings; or there are
+                `extra_ids` and two different vocabularies.
         """
         rows = [
-            sentences.encode(name, line, self.source_vocabulary, self.max_words)
+            sentences.encode(
+                name, line, self._extended(line, extra_ids)[0], self.max_words
+            )
             for name, line in sentences.named("text", text).items()
         ]
         return {"source": sentences.pad(rows)}
 
-    def decode(self, tokens: Any) -> list[str]:
-        """Returns the sentences of tokens (B, T), each up to its end token."""
-        words = [self.target_vocabulary.decode(row).split() for row in tokens]
-        return [*map(sentences.text_of, words)]
+    def decode(self, tokens: Any, text: Any = None, extra_ids: int = 0) -> list[str]:
+        """Returns the sentences of tokens (B, T), each up to its end token.
+
+        Args:
+            tokens: the ids that the network has written.
+            text: the argument of `encode`, if there are `extra_ids`.
+            extra_ids: the argument of `encode`.
+        """
+        lines = [""] * len(tokens)
+        if extra_ids:
+            lines = [*sentences.named("text", text).values()]
+        return [
+            sentences.text_of(self._extended(line, extra_ids)[1].decode(row).split())
+            for line, row in zip(lines, tokens)
+        ]
+
+    def _extended(self, text: str, extra_ids: int) -> tuple[Vocabulary, Vocabulary]:
+        """Returns the vocabularies to read and to write, with a text's own words."""
+        if not extra_ids:
+            return self.source_vocabulary, self.target_vocabulary
+        both = shared_vocabulary(self.source_vocabulary, self.target_vocabulary)
+        extended = both.extended(sentences.words_of(text, both), extra_ids)
+        return extended, extended

@@ -53,7 +53,10 @@ class PairPreprocessor(Preprocessor):
         """Returns what the network writes, by the options of `generate`."""
         if not isinstance(text, str):
             text = [*sentences.named("text", text).values()]
-        encoded, start = self.encode(text), self.target_vocabulary.start_token_id
+        start = self.target_vocabulary.start_token_id
+        extra_ids = getattr(model, "extra_ids", 0)  # of a model that copies words
+        copying: dict[str, Any] = {"extra_ids": extra_ids} if extra_ids else {}
+        encoded = self.encode(text, **copying)
         inputs = encoded if isinstance(encoded, dict) else {"source": encoded}
         length = positive("max_length", options.get("max_length", 64))
         options["max_length"] = min(length, getattr(self, "target_length", length))
@@ -64,7 +67,9 @@ class PairPreprocessor(Preprocessor):
             stop_token_ids=self.target_vocabulary.end_token_id,
             **options,
         )
-        answers: list[Any] = self.decode(tokens)
+        if copying:
+            copying["text"] = text
+        answers: list[Any] = self.decode(tokens, **copying)
         for line, answer in zip(sentences.named("text", text).values(), answers):
             self.check_answer(line, answer)
         if return_scores:

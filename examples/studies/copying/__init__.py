@@ -1,0 +1,1 @@
+"""Names that training does not contain, with and without copying."""
