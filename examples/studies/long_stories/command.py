@@ -1,19 +1,19 @@
 """Compares memories on bAbI facts among long distractors, at equal weights and time.
 
-    python examples/studies/long_stories --out runs.jsonl --json long-stories.json
+    python examples/studies/long_stories --json long-stories.json
     python examples/studies/long_stories --models memnn memn2n --tasks 1 --seeds 0 1 2
 
 Each run trains one network on short stories, with `--minutes` of CPU time, and tests
-it on stories of up to 10⁶ tokens. Each finished run adds a line to the file given by
-`--out`. Repeat the command to resume; at most the current run is lost. The results
-have all runs of the file. The distractors are sentences of Tatoeba; `--text made` needs
-no data.
+it on stories of up to 10⁶ tokens. After each run, all runs are written to the file
+given by `--json`. Repeat the command to resume from this file; at most the current run
+is lost. The distractors are sentences of Tatoeba; `--text made` needs no data.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import json
 import time
 from typing import Any
 
@@ -50,6 +50,10 @@ def main(args: argparse.Namespace) -> int:
     command_line.above_zero(args, "minutes")
     command_line.at_least_one(args, "longest")
     store = opened(args.out, NEEDED)
+    if args.json and args.json.exists():
+        for run in json.loads(args.json.read_text("utf-8"))["runs"]:
+            if not store.find(**{name: run[name] for name in NEEDED[:4]}):
+                store.add(run)
     settings = {
         **TRAINING,
         "minutes": args.minutes,
@@ -67,10 +71,10 @@ def main(args: argparse.Namespace) -> int:
                 if run is None:
                     data = data or Data(args.text)
                     run = perform(store, one, data, settings)
-                print(report.line(run), flush=True)
-                results = {**reports.head("long stories"), "runs": store.runs}
+                results = {"benchmark": "long stories", "runs": store.runs}
                 tables = report.tables({"long-stories": results})
                 command_line.write(args, results, tables)
+                print(report.line(run), flush=True)
     return 0
 
 
@@ -106,7 +110,7 @@ class Data:
         text, first = self.train, FIRST_TRAINING
         if is_test:
             text, first = self.test, FIRST_TEST
-        count = 2000 if is_test else TRAINING["questions"]
+        count = (TESTS if is_test else TRAINING)["questions"]
         return Stories(task, text, self.vocabulary, count, [first, task])
 
 

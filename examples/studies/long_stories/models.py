@@ -28,7 +28,7 @@ SLOTS, WORD = 32, 32  # of the DNC
 
 
 class Task(NamedTuple):
-    """What a network must know of a task: its number, V, and K, the supporting facts."""
+    """A task's number, V, and K, the number of supporting facts."""
 
     number: int
     vocabulary: int

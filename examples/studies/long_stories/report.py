@@ -11,15 +11,51 @@ from studies import reports
 from studies.long_stories.models import FAMILIES
 from studies.store import Run
 
+Row = dict[str, Any]
+LABELS = {"title": "One supporting fact (qa1): accuracy and memory over length"}
+
 
 def line(run: Run) -> str:
     """Returns one line about a run."""
-    cells = [f"{row['length']:,}: {_cell([row])}" for row in run["result"]["tests"]]
+    cells = [
+        f"{row['length']:,}: {accuracy([row]) or row['skipped']}"
+        for row in run["result"]["tests"]
+    ]
     return f"{run['model']}, task {run['task']}, seed {run['seed']}: {'; '.join(cells)}"
 
 
-def _cell(rows: Sequence[dict[str, Any]], name: str = "accuracy") -> str:
-    """Formats the mean accuracy of some runs, with their range if they differ."""
+def runs_of(raw: dict[str, Any]) -> list[Run]:
+    """Returns the runs of all raw files."""
+    return [run for results in raw.values() for run in results["runs"]]
+
+
+def tables(raw: dict[str, Any]) -> dict[str, str]:
+    """Returns the tables of docs/results/long-stories.md."""
+    runs = runs_of(raw)
+    lengths = sorted({row["length"] for run in runs for row in run["result"]["tests"]})
+    columns = [f"{length:,}" for length in lengths]
+    shares, costs = [], []
+    for (task, model), group in groups(runs).items():
+        rows = [at(group, length) for length in lengths]
+        name, seeds = FAMILIES[model].name, str(len(group))
+        shares.append([f"qa{task}", name, seeds, *map(accuracy, rows)])
+        if "accuracy_hash" in rows[0][0]:
+            cells = [accuracy(row, "accuracy_hash") for row in rows]
+            shares.append([f"qa{task}", f"{name}, word hash", seeds, *cells])
+        if task == min(run["task"] for run in runs):
+            means = (
+                f"{np.mean([run['result'][key] for run in group]):,.0f}"
+                for key in ("weights", "steps")
+            )
+            costs.append([name, *means, *map(cost, rows)])
+    return {
+        "accuracy": reports.table(["task", "memory", "seeds", *columns], shares),
+        "cost": reports.table(["memory", "weights", "steps", *columns], costs),
+    }
+
+
+def accuracy(rows: Sequence[Row], name: str = "accuracy") -> str:
+    """Formats the mean accuracy of some tests, with their range if they differ."""
     values = [100 * row[name] for row in rows if name in row]
     if not values:
         return ""
@@ -29,60 +65,58 @@ def _cell(rows: Sequence[dict[str, Any]], name: str = "accuracy") -> str:
     return text
 
 
-def tables(raw: dict[str, Any]) -> dict[str, str]:
-    """Returns the tables of docs/results/long-stories.md."""
-    runs = raw["long-stories"]["runs"]
-    lengths = sorted({row["length"] for run in runs for row in run["result"]["tests"]})
-    titles = [f"{length:,} tokens" for length in lengths]
-    accuracy, cost = [], []
-    for (task, model), group in groups(runs).items():
-        rows = [at(group, length) for length in lengths]
-        name = FAMILIES[model].name
-        seeds = str(len(group))
-        accuracy.append([f"qa{task}", name, seeds, *map(_cell, rows)])
-        if "accuracy_hash" in rows[0][0]:
-            cells = [_cell(row, "accuracy_hash") for row in rows]
-            accuracy.append([f"qa{task}", f"{name}, word hash", seeds, *cells])
-        if task == min(run["task"] for run in runs):
-            weights, steps = (
-                f"{np.mean([run['result'][key] for run in group]):,.0f}"
-                for key in ("weights", "steps")
-            )
-            cells = [_cost(row) for row in rows]
-            cost.append([name, weights, steps, *cells])
-    return {
-        "accuracy": reports.table(["task", "memory", "seeds", *titles], accuracy),
-        "cost": reports.table(["memory", "weights", "steps", *titles], cost),
-    }
-
-
-def _cost(rows: Sequence[dict[str, Any]]) -> str:
-    """Formats the CPU time of a story and the memory of a batch divided by its size."""
+def cost(rows: Sequence[Row]) -> str:
+    """Formats the CPU time and the peak of memory of a story."""
     rows = [row for row in rows if "seconds" in row]
     if not rows:
         return ""
     seconds = np.mean([row["seconds"] for row in rows])
-    return f"{seconds:.2g} s, {np.mean([megabytes(row) for row in rows]):,.0f} MB"
+    return f"{seconds:.2g} s, {np.mean([megabytes(row) for row in rows]):,.1f} MB"
 
 
-def megabytes(row: dict[str, Any]) -> float:
-    """Returns the peak of memory of a story; that of a memory holds one story."""
-    batch = 1 if "accuracy_hash" in row else row["batch"]
+def megabytes(row: Row) -> float:
+    """Returns the peak of memory of a story: that of a batch, divided by its size."""
+    batch = 1 if "accuracy_hash" in row else row["batch"]  # a memory has one story
     return float(row["megabytes"]) / batch
 
 
 def groups(runs: Sequence[Run]) -> dict[tuple[int, str], list[Run]]:
     """Returns the runs of each task and model, in the order of `FAMILIES`."""
-    found: dict[tuple[int, str], list[Run]] = {}
+    groups: dict[tuple[int, str], list[Run]] = {}
     for task in sorted({run["task"] for run in runs}):
         for model in FAMILIES:
-            some = [r for r in runs if (r["task"], r["model"]) == (task, model)]
-            if some:
-                found[task, model] = some
-    return found
+            wanted = (task, model)
+            group = [run for run in runs if (run["task"], run["model"]) == wanted]
+            if group:
+                groups[wanted] = group
+    return groups
 
 
-def at(runs: Sequence[Run], length: int) -> list[dict[str, Any]]:
+def at(runs: Sequence[Run], length: int) -> list[Row]:
     """Returns the tests of some runs at a length."""
     tests = [row for run in runs for row in run["result"]["tests"]]
     return [row for row in tests if row["length"] == length]
+
+
+def series(raw: dict[str, Any], task: int = 1) -> list[dict[str, Any]]:
+    """Returns the input of `plot_lengths` for one task: means over the seeds."""
+    curves = []
+    for (number, model), group in groups(runs_of(raw)).items():
+        rows = [row for run in group for row in run["result"]["tests"]]
+        rows = [row for row in rows if "accuracy" in row]
+        lengths = sorted({row["length"] for row in rows})
+        if number != task or not lengths:
+            continue
+        tests = [[row for row in rows if row["length"] == n] for n in lengths]
+        sizes = [np.mean([megabytes(row) for row in some]) for some in tests]
+        shares = [np.mean([row["accuracy"] for row in some]) for some in tests]
+        curves.append(
+            {
+                "name": FAMILIES[model].name,
+                "x": lengths,
+                "y": np.round(shares, 4).tolist(),
+                # 0.1 MB is the smallest peak that the raw files can tell.
+                "size": np.maximum(np.round(sizes, 2), 0.1).tolist(),
+            }
+        )
+    return curves

@@ -58,7 +58,7 @@ def real_text() -> tuple[Sentences, Sentences]:
 
 
 def made_text() -> tuple[Sentences, Sentences]:
-    """Returns sentences of made-up words with Zipf's frequencies: no data are needed."""
+    """Returns sentences of made-up words, with frequencies by Zipf's law."""
     rng = np.random.default_rng(0)
     shares = 1 / np.arange(1, 5001)
     lengths = rng.integers(3, WORDS, 40_000)
@@ -74,7 +74,7 @@ def vocabulary_of(text: Sentences) -> babi.Vocabulary:
     """Returns all words of the tasks, and the most frequent ones of a text."""
     known = [STOP, ASK]
     for task in TASKS:
-        examples = babi.simulate(task, 2000, seed=0)
+        examples = babi.simulate(task, 500, seed=0)
         known += babi.Vocabulary.from_examples(examples).words[2:]
     counts = collections.Counter(word for sentence in text for word in sentence)
     frequent = [word for word, _ in counts.most_common(2 * VOCABULARY)]
@@ -114,7 +114,7 @@ class Text:
 
 def people() -> set[str]:
     """Returns the names of bAbI's people."""
-    examples = [e for task in (1, 5) for e in babi.simulate(task, 500, seed=0)]
+    examples = [e for task in (1, 5) for e in babi.simulate(task, 100, seed=0)]
     return {fact[0] for example in examples for fact in example.story}
 
 

@@ -104,9 +104,7 @@ def trained(
         "steps", "loss", the mean of the last epoch, "cpu_seconds" and "history".
     """
     start = time.process_time()
-    optimizer = keras.optimizers.Adam(
-        family.rate, global_clipnorm=settings["clipnorm"]
-    )
+    optimizer = keras.optimizers.Adam(family.rate, global_clipnorm=settings["clipnorm"])
     if family.reads == "supports":
         ranking = SupportingFactLoss(settings["margin"])
         model.compile(optimizer, {"facts": ranking, "answer": ranking})
