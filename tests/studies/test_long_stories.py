@@ -78,10 +78,11 @@ def test_the_command_trains_tests_and_resumes(monkeypatch, tmp_path, capsys):
     tests["questions"] = 100
     monkeypatch.setattr(command, "TESTS", {**tests, "together": 128})
     monkeypatch.setattr(stories, "VOCABULARY", 100)
-    small = {"questions": 200, "lengths": [64], "batch_size": 4}
+    small = {"questions": 200, "lengths": [64], "tokens": 8}
     monkeypatch.setattr(command, "TRAINING", {**command.TRAINING, **small})
     monkeypatch.setattr(command, "size_of", lambda name, task: (8, 1000))
     monkeypatch.setattr(models, "WIDTH", 8)
+    monkeypatch.setitem(stories.TEXTS, "made", lambda: (TEXT, TEXT))
     text = tmp_path / "runs.json"
     options = ["long_stories", "--text", "made", "--tasks", "1", "--seeds", "0"]
     options += ["--minutes", "0.001", "--json", str(text), "--models"]

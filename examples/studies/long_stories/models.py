@@ -19,12 +19,12 @@ from studies.long_stories.stories import WORDS
 
 Tensor = Any
 
-WEIGHTS, TOLERANCE = 200_000, 0.2
-WIDTH, HEADS = 64, 4  # of all readers of tokens and of the Universal Transformer
+WEIGHTS, TOLERANCE = 100_000, 0.2
+WIDTH, HEADS = 32, 4  # of all readers of tokens and of the Universal Transformer
 BLOCKS, WINDOW = 2, 128
 AGES = 128  # of sentences that a network tells apart; older ones share one
 HOPS = 3
-SLOTS, WORD = 32, 32  # of the DNC
+SLOTS, WORD = 32, 16  # of the DNC
 
 
 class Task(NamedTuple):
@@ -116,6 +116,12 @@ def _window(sinks: bool) -> Callable[[], Any]:
     )
 
 
+def _fast(rule: str, decay: str | None) -> Callable[[], Any]:
+    return lambda: layers.FastWeightAttention(
+        HEADS, WIDTH // HEADS, rule=rule, decay=decay
+    )
+
+
 def _lstm_attention(task: Task, units: int) -> keras.Model:
     def run(x: Tensor) -> Tensor:
         story, question = x[:, : -WORDS - 1], x[:, -WORDS - 1 :]
@@ -191,4 +197,7 @@ FAMILIES: dict[str, Family] = {
     "dnc": Family("DNC", _dnc),
     "window": Family("Transformer, window", _causal(_window(False))),
     "sinks": Family("Transformer, window and sinks", _causal(_window(True))),
+    "linear": Family("Transformer, linear", _causal(_fast("linear", None))),
+    "delta": Family("Transformer, delta", _causal(_fast("delta", None))),
+    "gated-delta": Family("Transformer, gated delta", _causal(_fast("delta", "head"))),
 }

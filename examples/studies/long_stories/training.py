@@ -25,7 +25,7 @@ TRAINING: dict[str, Any] = {
     "annealed": 0.6,
     "last": 0.05,
     "margin": 0.1,
-    "batch_size": 32,
+    "tokens": 8192,  # of a batch of 8 to 64 stories
     "questions": 10_000,
     "lengths": [64, 128, 256, 512, 1024],
 }
@@ -72,7 +72,7 @@ class Fresh(keras.utils.PyDataset):
     ) -> None:
         super().__init__()
         self.family, self.stories, self.vocabulary = family, stories, vocabulary
-        self.size, lengths = settings["batch_size"], settings["lengths"]
+        self.tokens, lengths = settings["tokens"], settings["lengths"]
         self.fitting = {n: stories.fitting(n) for n in lengths}
         self.lengths = [n for n in lengths if len(self.fitting[n]) >= FEWEST]
         self.rng = np.random.default_rng([1, seed])
@@ -84,7 +84,8 @@ class Fresh(keras.utils.PyDataset):
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         count = min(1 + int(1.5 * self.used() * len(self.lengths)), len(self.lengths))
         length = int(self.rng.choice(self.lengths[:count]))
-        rows = self.rng.choice(self.fitting[length], self.size)
+        count = min(max(self.tokens // length, 8), 64)
+        rows = self.rng.choice(self.fitting[length], count)
         told = [self.stories.story(int(row), length, self.rng) for row in rows]
         size = most_sentences(self.stories, length)
         return arrays(self.family, told, self.vocabulary, size)
