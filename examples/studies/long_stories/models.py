@@ -178,7 +178,7 @@ def _hopfield(task: Task, dim: int) -> keras.Model:
 
 def _memnn(task: Task, embedding_dim: int) -> keras.Model:
     # The questions of tasks 4 and 5 differ in the order of their words.
-    rich = {"ngrams": 3, "buckets": 1009, "nonlinear": True}
+    rich: dict[str, Any] = {"ngrams": 3, "buckets": 1009, "nonlinear": True}
     return models.MemNN(
         task.vocabulary,
         embedding_dim,

@@ -66,10 +66,11 @@ def accuracy(rows: Sequence[Row], name: str = "accuracy") -> str:
 
 
 def cost(rows: Sequence[Row]) -> str:
-    """Formats the CPU time and the peak of memory of a story."""
+    """Formats the CPU time and the peak of memory of a story, or why there is none."""
+    reasons = [row["skipped"] for row in rows if "skipped" in row]
     rows = [row for row in rows if "seconds" in row]
     if not rows:
-        return ""
+        return f"*{reasons[0]}*" if reasons else ""
     seconds = np.mean([row["seconds"] for row in rows])
     return f"{seconds:.2g} s, {np.mean([megabytes(row) for row in rows]):,.1f} MB"
 

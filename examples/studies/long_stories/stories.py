@@ -164,7 +164,7 @@ class Stories:
 
     def story(self, index: int, length: int, rng: np.random.Generator) -> Story:
         """Scatters the facts of a question in a story of `length` tokens."""
-        facts, *question, supports = self.told[index]
+        facts, question, answer, supports = self.told[index]
         between = self.text.sample(length - int(self.tokens[index]), rng)
         size = len(facts) + len(between)
         where = np.sort(rng.choice(size, len(facts), replace=False))
@@ -172,7 +172,7 @@ class Stories:
         is_fact = np.zeros(size, bool)
         is_fact[where] = True
         sentences[is_fact], sentences[~is_fact] = facts, between
-        return Story(sentences, *question, where[supports])
+        return Story(sentences, question, answer, where[supports])
 
     def sample(self, length: int, count: int, seed: Sequence[int]) -> Iterator[Story]:
         """Yields stories of `length` tokens, one after the other."""
