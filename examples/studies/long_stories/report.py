@@ -72,7 +72,7 @@ def cost(rows: Sequence[Row]) -> str:
     if not rows:
         return f"*{reasons[0]}*" if reasons else ""
     seconds = np.mean([row["seconds"] for row in rows])
-    return f"{seconds:.2g} s, {np.mean([megabytes(row) for row in rows]):,.1f} MB"
+    return f"{seconds:.2g} s, {max(map(megabytes, rows)):,.1f} MB"
 
 
 def megabytes(row: Row) -> float:
@@ -100,7 +100,7 @@ def at(runs: Sequence[Run], length: int) -> list[Row]:
 
 
 def series(raw: dict[str, Any], task: int = 1) -> list[dict[str, Any]]:
-    """Returns the input of `plot_lengths` for one task: means over the seeds."""
+    """Returns the input of `plot_lengths`: mean accuracies and largest peaks."""
     curves = []
     for (number, model), group in groups(runs_of(raw)).items():
         rows = [row for run in group for row in run["result"]["tests"]]
@@ -109,7 +109,7 @@ def series(raw: dict[str, Any], task: int = 1) -> list[dict[str, Any]]:
         if number != task or not lengths:
             continue
         tests = [[row for row in rows if row["length"] == n] for n in lengths]
-        sizes = [np.mean([megabytes(row) for row in some]) for some in tests]
+        sizes = [max(map(megabytes, some)) for some in tests]
         shares = [np.mean([row["accuracy"] for row in some]) for some in tests]
         curves.append(
             {
