@@ -54,6 +54,7 @@ DRAWN_BY = {  # the modules of functions that are not of the package
     "plot_capacity": "studies.capacity.picture",
     "plot_curves": "studies.pictures",
     "plot_growth": "speed.growth",
+    "plot_lengths": "studies.long_stories.picture",
     "plot_puzzle": "studies.blocks.drawing",
 }
 FOLDERS = {"studies": ROOT / "examples", "speed": ROOT / "tests"}
@@ -124,12 +125,14 @@ def measured():
     from studies.capacity import command as capacity
     from studies.forgetting import command as forgetting
     from studies.lengths import report as lengths_report
+    from studies.long_stories import report as stories
 
     def raw(file):
         return json.loads((ROOT / file).read_text("utf-8"))
 
     def runs_of(topic):
-        return raw(f"examples/studies/{topic}/results/{topic}.json")["runs"]
+        name = topic.replace("_", "-")
+        return raw(f"examples/studies/{topic}/results/{name}.json")["runs"]
 
     points = raw("tests/speed/results/scale.json")["points"]
     grown = {
@@ -168,6 +171,11 @@ def measured():
             "function": "plot_capacity",
             "arguments": [capacity.series(runs_of("capacity"))],
             "more": capacity.LABELS,
+        },
+        "results/long-stories.png": {
+            "function": "plot_lengths",
+            "arguments": [stories.series({"": {"runs": runs_of("long_stories")}})],
+            "more": stories.LABELS,
         },
         "results/forgetting.png": {
             "function": "plot_curves",

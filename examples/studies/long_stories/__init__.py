@@ -1,0 +1,1 @@
+"""Questions about facts among long distractors: which memory for which length."""
