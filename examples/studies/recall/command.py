@@ -1,0 +1,95 @@
+"""Compares memories on multi-query associative recall (MQAR).
+
+    python examples/studies/recall --out runs.jsonl --json recall.json
+    python examples/studies/recall --models delta --dims 64 --seeds 1 --out runs.jsonl
+
+Each network trains on all lengths at once, with equal weights and equal CPU time. For
+each model, the command first tries `RATES` with a seed and validation sequences of
+their own, at width `TRIED_DIM`, and uses the best rate for all runs. Each finished run
+adds a line to the file given by `--out`. Repeat the command to resume; at most the
+current run is lost. Commands for other models, dims and seeds can add to the same file.
+The results contain all its runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import keras
+import numpy as np
+
+from studies import command_line
+from studies.command_line import UsageError
+from studies.five_tasks.training import TEST, VALIDATION
+from studies.recall import report
+from studies.recall.models import MEMORIES
+from studies.recall.training import (
+    MINUTES,
+    SEEDS,
+    SLICES,
+    TRAINING,
+    TRIED_SEED,
+    run,
+)
+from studies.store import Run, Store, opened
+
+NEEDED = ("model", "dim", "seed", "rate", "backend", "keras", "settings", "result")
+RATES = (3e-3, 1e-3, 1e-2)  # of equally good ones, the first is used
+TRIED_DIM = 128
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `recall`."""
+    add = parser.add_argument
+    add("--models", nargs="+", choices=[*MEMORIES], default=[*MEMORIES])
+    add("--dims", nargs="+", type=int, default=[TRIED_DIM], help="widths of the models")
+    add("--minutes", type=float, default=MINUTES, help="of CPU time per run")
+    command_line.add_runs(parser, SEEDS, page=True)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Performs the missing runs, prints them and writes the results."""
+    command_line.above_zero(args, "minutes")
+    if TRIED_SEED in args.seeds:
+        raise UsageError(f"--seeds must not contain {TRIED_SEED}, which tries rates.")
+    store = opened(args.out, NEEDED)
+    settings = {**TRAINING, "minutes": args.minutes, "slices": SLICES}
+    for name in dict.fromkeys(args.models):
+        tried = [
+            _performed(store, name, TRIED_DIM, TRIED_SEED, rate, settings)
+            for rate in RATES
+        ]
+        rate = best(tried)["rate"]
+        for dim in dict.fromkeys(args.dims):
+            for seed in dict.fromkeys(args.seeds):
+                _performed(store, name, dim, seed, rate, settings)
+                results = report.whole(store.runs)
+                command_line.write(args, results, report.tables({"recall": results}))
+    return 0
+
+
+def best(tried: list[Run]) -> Run:
+    """Returns the run with the highest mean accuracy; of several, the first."""
+    return max(tried, key=lambda one: float(np.mean(one["result"]["accuracy"])))
+
+
+def _performed(
+    store: Store, name: str, dim: int, seed: int, rate: float, settings: dict[str, Any]
+) -> Run:
+    """Returns the run from the store, or performs it."""
+    wanted = {
+        "model": name,
+        "dim": dim,
+        "seed": seed,
+        "rate": rate,
+        "backend": keras.config.backend(),
+    }
+    done = store.done(name, settings, **wanted)
+    if done is None:
+        part = VALIDATION if seed == TRIED_SEED else TEST
+        result = run(name, dim, rate, seed, settings, part)
+        new = {**wanted, "keras": keras.__version__, "settings": settings}
+        done = store.add({**new, "result": result})
+    print(report.line(done), flush=True)
+    return done
