@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from keras_attention.datasets import recall
-from studies.five_tasks.training import TEST, TRAIN, VALIDATION, Budget
+from studies.five_tasks.training import TEST, TRAIN, Budget
 from studies.recall.models import MEMORIES, VOCABULARY, sized, weights_of
 from studies.reports import thinned
 
