@@ -5,6 +5,7 @@ from keras_attention.ops import (
     activations,
     alignments,
     choices,
+    fast_weights,
     halting,
     hashing,
     positions,
@@ -14,6 +15,7 @@ from keras_attention.ops import (
     sinks,
 )
 from keras_attention.ops.attention import attend
+from keras_attention.ops.fast_weights import delta_rule, linear_attention
 from keras_attention.ops.heads import (
     attend_heads,
     dot_product_attention,
@@ -35,10 +37,13 @@ __all__ = [
     "binary_energy",
     "choices",
     "decoding",
+    "delta_rule",
     "dot_product_attention",
     "energy",
+    "fast_weights",
     "halting",
     "hashing",
+    "linear_attention",
     "links",
     "loop",
     "masks",

@@ -1,0 +1,238 @@
+"""Fast weights over a whole sequence, in chunks.
+
+In a chunk of C steps that begins with the state S, with the cumulative decays
+Γₜ = a₁ ⊙ … ⊙ aₜ, the state after step t is
+
+    Sₜ = Γₜ ⊙ S + Σᵢ≤ₜ (Γₜ / Γᵢ ⊙ kᵢ) rᵢᵀ
+
+in which rₜ = vₜ − (aₜ ⊙ Sₜ₋₁)ᵀ eₜ is what step t writes for key kₜ, erase key eₜ and
+written value vₜ. The rows rₜ solve a triangular system:
+
+    (I + A) R = V − (Γ ⊙ E) S,    Aₜᵢ = eₜᵀ (Γₜ / Γᵢ ⊙ kᵢ) for i < t, else 0
+
+So the state after the chunk is P S + Z with matrices P (D, D) and Z (D, V) that do not
+depend on S. They are computed for all chunks at once, and only S ← P S + Z is a loop.
+
+Shapes: N chunks, B batch, H heads, C steps of a chunk, D width of a key, V width of a
+value, X = N·B·H.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from keras import ops
+
+from keras_attention.ops.sequence import loop
+
+Tensor = Any
+
+
+class Pairs(NamedTuple):
+    """The products of the steps of each chunk, with the decay between them."""
+
+    erasing: Tensor | None  # A, (X, C, C), strictly lower triangular; None: no erasing
+    reading: Tensor | None  # qₜᵀ (Γₜ / Γᵢ ⊙ kᵢ), (X, C, C), lower triangular
+    before: Tensor | None  # Σ log aⱼ for j ≤ t, (X, C, 1) or (X, C, D); None: no decay
+    after: Tensor | None  # Σ log aⱼ for j > t, likewise
+
+
+def pairs(
+    query: Tensor | None, key: Tensor, erase: Tensor | None, log_decay: Tensor | None
+) -> Pairs:
+    """Compares all steps of each chunk.
+
+    Args:
+        query: (X, C, D), or None.
+        key: (X, C, D).
+        erase: e ⊙ k, (X, C, D), or None.
+        log_decay: (X, C, 1) or (X, C, D), or None.
+    """
+    parts = [x for x in (query, erase) if x is not None]
+    rows = ops.concatenate(parts, axis=1) if parts else key  # (X, C or 2C, D)
+    size, before, after = key.shape[1], None, None
+    if log_decay is not None and log_decay.shape[-1] != 1:
+        products, before, after = _channel_products(rows, key, log_decay)
+    else:
+        products = ops.matmul(rows, ops.swapaxes(key, 1, 2))  # (X, C or 2C, C)
+    if log_decay is not None and log_decay.shape[-1] == 1:
+        sums = _segment_sums(log_decay)  # (X, C, C)
+        factors = ops.exp(sums)
+        products = products * ops.concatenate([factors] * max(1, len(parts)), axis=1)
+        before = sums[:, :, :1] + log_decay[:, :1]
+        after = ops.swapaxes(sums[:, -1:], 1, 2)  # (X, C, 1)
+    return Pairs(
+        None if erase is None else ops.tril(products[:, -size:], -1),
+        None if query is None else ops.tril(products[:, :size]),
+        before,
+        after,
+    )
+
+
+def _segment_sums(log_decay: Tensor) -> Tensor:
+    """Returns Σ log aⱼ for i < j ≤ t, (X, C, C), from (X, C, 1); 0 for t ≤ i.
+
+    A difference of cumulative sums would be inexact after a strong decay.
+    """
+    size = log_decay.shape[1]
+    later = ops.tril(ops.ones((size, size), log_decay.dtype), -1)  # j > i
+    return ops.matmul(ops.tril(ops.ones_like(later)), log_decay * later)
+
+
+def _channel_products(
+    rows: Tensor, key: Tensor, log_decay: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns rowₜᵀ (Γₜ / Γᵢ ⊙ kᵢ) for i ≤ t, and the sums before and after each step.
+
+    Works by halves: between halves, Γₜ / Γᵢ is the product of the decays from i to the
+    middle and from the middle to t. No exponent is positive.
+
+    Args:
+        rows: (X, R·C, D), R matrices of rows.
+        key: (X, C, D).
+        log_decay: (X, C, D).
+
+    Returns:
+        The products (X, R·C, C), and two sums (X, C, D).
+    """
+    size, width = key.shape[1:]
+    count = rows.shape[1] // size
+    rows = ops.reshape(rows, (-1, count, size, width))
+    products, before, after = _by_halves(rows, key, log_decay)
+    return ops.reshape(products, (-1, count * size, size)), before, after
+
+
+def _by_halves(
+    rows: Tensor, key: Tensor, log_decay: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Computes `_channel_products` for rows (X, R, C, D)."""
+    size = key.shape[1]
+    if size == 1:
+        products = ops.sum(rows * key[:, None], axis=-1, keepdims=True)
+        return products, log_decay, ops.zeros_like(log_decay)
+    half, count, width = size // 2, *rows.shape[1::2]
+
+    def halved(x: Tensor, axis: int) -> Tensor:  # (X, ..., C, D) to (2X, ..., C/2, D)
+        return ops.concatenate(ops.split(x, 2, axis=axis), axis=0)
+
+    products, before, after = _by_halves(
+        halved(rows, 2), halved(key, 1), halved(log_decay, 1)
+    )
+    first, last = ops.split(products, 2, axis=0)  # (X, R, C/2, C/2)
+    early, late = ops.split(before, 2, axis=0)
+    until_middle, until_end = ops.split(after, 2, axis=0)
+    later = rows[:, :, half:] * ops.exp(late)[:, None]  # (X, R, C/2, D)
+    keys = ops.swapaxes(key[:, :half] * ops.exp(until_middle), 1, 2)  # (X, D, C/2)
+    across = ops.matmul(ops.reshape(later, (-1, count * half, width)), keys)
+    across = ops.reshape(across, (-1, count, half, half))
+    return (
+        _lower_blocks(first, across, last),
+        ops.concatenate([early, late + early[:, -1:]], axis=1),
+        ops.concatenate([until_middle + late[:, -1:], until_end], axis=1),
+    )
+
+
+def _lower_blocks(first: Tensor, across: Tensor, last: Tensor) -> Tensor:
+    """Returns [[first, 0], [across, last]] of blocks (..., C/2, C/2)."""
+    top = ops.concatenate([first, ops.zeros_like(first)], axis=-1)
+    return ops.concatenate([top, ops.concatenate([across, last], axis=-1)], axis=-2)
+
+
+def inverse(a: Tensor) -> Tensor:
+    """Returns (I + A)⁻¹ for strictly lower triangular A (X, C, C), C a power of two.
+
+        [[I + A₁, 0], [B, I + A₂]]⁻¹ = [[X₁, 0], [−X₂ B X₁, X₂]]
+
+    Halving needs no powers of A, whose entries grow to 10¹⁷ for 64 equal keys.
+    """
+    size = a.shape[1]
+    if size <= 2:
+        return ops.eye(size, dtype=a.dtype) - a
+    half = size // 2
+    halves = ops.concatenate([a[:, :half, :half], a[:, half:, half:]], axis=0)
+    first, last = ops.split(inverse(halves), 2, axis=0)
+    across = -ops.matmul(ops.matmul(last, a[:, half:, :half]), first)
+    return _lower_blocks(first, across, last)
+
+
+def run(
+    query: Tensor | None,
+    key: Tensor,
+    value: Tensor,
+    erase: Tensor | None,
+    log_decay: Tensor | None,
+    state: Tensor,
+    chunk_size: int,
+) -> tuple[Tensor | None, Tensor]:
+    """Computes all steps of a sequence in chunks.
+
+    Args:
+        query: (B, T, H, D), or None.
+        key: (B, T, H, D).
+        value: the written values w ⊙ v, (B, T, H, V).
+        erase: the erase keys e ⊙ k, (B, T, H, D), or None.
+        log_decay: (B, T, H, 1) or (B, T, H, D), or None.
+        state: (B, H, D, V).
+        chunk_size: C, a power of two.
+
+    Returns:
+        The outputs (B, T, H, V), or None without a query, and the state (B, H, D, V)
+        after the last step.
+    """
+    (batch, length), (heads, width) = ops.shape(key)[:2], key.shape[2:]
+    count = (length + chunk_size - 1) // chunk_size
+    padding = count * chunk_size - length
+
+    def split(x: Tensor) -> Tensor:  # (B, T, H, ·) to (X, C, ·)
+        if not isinstance(padding, int) or padding:
+            x = ops.pad(x, ((0, 0), (0, padding), (0, 0), (0, 0)))
+        x = ops.reshape(x, (batch, count, chunk_size, heads, x.shape[-1]))
+        x = ops.transpose(x, (1, 0, 3, 2, 4))  # (N, B, H, C, ·)
+        return ops.reshape(x, (-1, chunk_size, x.shape[-1]))
+
+    def stacked(x: Tensor) -> Tensor:  # (X, ·, ·) to (N, B, H, ·, ·)
+        return ops.reshape(x, (count, batch, heads, *x.shape[1:]))
+
+    tensors = (query, key, value, erase, log_decay)
+    q, k, v, e, g = (None if x is None else split(x) for x in tensors)
+    pair = pairs(q, k, e, g)
+    total = erased = None
+    if g is not None:
+        until = ops.exp(pair.before)  # Γ, (X, C, 1 or D)
+        q, e = (None if x is None else x * until for x in (q, e))
+        k = k * ops.exp(pair.after)
+        total = ops.swapaxes(until[:, -1:], 1, 2)  # (X, 1 or D, 1)
+    keys = ops.swapaxes(k, 1, 2)  # (X, D, C)
+    if e is not None:
+        solved = ops.matmul(inverse(pair.erasing), ops.concatenate([v, e], axis=-1))
+        v, erased = solved[:, :, : v.shape[-1]], solved[:, :, v.shape[-1] :]
+        diagonal = ops.eye(width, dtype=k.dtype)
+        diagonal = diagonal if total is None else diagonal * total
+        total = diagonal - ops.matmul(keys, erased)  # P, (X, D, D)
+    added = stacked(ops.matmul(keys, v))  # Z, (N, B, H, D, V)
+    changes = (added,) if total is None else (added, stacked(total))
+
+    def next_chunk(state: Tensor, change: tuple) -> tuple[Tensor, Tensor]:
+        start, (new, *factors) = state, change
+        for factor in factors:
+            state = factor * state if e is None else ops.matmul(factor, state)
+        return state + new, start
+
+    if isinstance(count, int) and count == 1:
+        last, starts = next_chunk(state, tuple(x[0] for x in changes))
+    else:
+        last, starts = loop.scan(next_chunk, state, changes)  # (N, B, H, D, V)
+    if q is None:
+        return None, last
+    starts = ops.reshape(starts, (-1, width, starts.shape[-1]))  # (X, D, V)
+    if erased is not None:
+        v = v - ops.matmul(erased, starts)  # R, (X, C, V)
+    output = ops.matmul(q, starts) + ops.matmul(pair.reading, v)  # (X, C, V)
+    output = ops.transpose(stacked(output), (1, 0, 3, 2, 4))  # (B, N, C, H, V)
+    output = ops.reshape(output, (batch, -1, heads, output.shape[-1]))
+    return output[:, :length], last
+
+
+def power_of_two(size: int) -> int:
+    """Returns the lowest power of two of at least `size`."""
+    return 1 << (int(size) - 1).bit_length()
