@@ -519,6 +519,10 @@ def _hopfield(dtype: Any = None) -> Any:
     return layers.Hopfield(2, update_steps=2, dtype=dtype)
 
 
+def _fast_weight_attention(dtype: Any) -> keras.layers.Layer:
+    return layers.FastWeightAttention(2, 3, dtype=dtype)
+
+
 def _head(dtype: Any = None) -> Any:
     return keras.Sequential(
         [
@@ -1394,6 +1398,12 @@ ROWS += [
         dropout=0.3,
         max_length=9,
     ),
+    _causal_lm(
+        "causal_lm_fast_weights",
+        intermediate_dim=U,
+        position=None,
+        attention=_fast_weight_attention,
+    ),
     _causal_lm("causal_lm_hopfield", intermediate_dim=U, attention=_hopfield),
     _causal_lm(
         "causal_lm_rotary",
@@ -1457,6 +1467,22 @@ ROWS += [
             "attention": {"num_key_value_heads": 1, "use_bias": False},
         },
     ),
+]
+
+# Fast weights.
+_fast_weights = _rows_of(
+    layers.FastWeightAttention, {"num_heads": 3, "key_dim": 2}, **_HEADS
+)
+
+ROWS += [
+    _fast_weights("fast_weights", value_dim=5),
+    _fast_weights(
+        "fast_weights_channel", decay="channel", strengths="channel", use_gate=True
+    ),
+    _fast_weights(
+        "fast_weights_sum", decay=None, feature_map="softplus", normalization="sum"
+    ),
+    _fast_weights("fast_weights_linear", rule="linear", kernel_size=None),
 ]
 
 # Hopfield layers, a network with external memory, an associative memory.

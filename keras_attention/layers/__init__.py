@@ -7,6 +7,7 @@ from keras_attention.layers import (
     attention,
     base,
     external_memory,
+    fast_weights,
     hopfield,
     memory_networks,
     multi_head,
@@ -18,6 +19,7 @@ from keras_attention.layers import (
 from keras_attention.layers.attention import *
 from keras_attention.layers.base import *
 from keras_attention.layers.external_memory import *
+from keras_attention.layers.fast_weights import *
 from keras_attention.layers.hopfield import *
 from keras_attention.layers.memory_networks import *
 from keras_attention.layers.multi_head import *
@@ -30,6 +32,7 @@ __all__ = [
     *attention.__all__,
     *base.__all__,
     *external_memory.__all__,
+    *fast_weights.__all__,
     *hopfield.__all__,
     *memory_networks.__all__,
     *multi_head.__all__,

@@ -106,3 +106,18 @@ def test_chunk_size_changes_nothing(chunk_size):
     expected = loop(**arguments)
     assert_near(outputs, expected[0])
     assert_near(state, expected[1])
+
+
+@pytest.mark.parametrize(("rule", "decay", "strengths"), CASES)
+@pytest.mark.parametrize("length", [1, 11, 150])
+def test_weights_sum_values(rule, decay, strengths, length):
+    arguments = inputs(length, rule, decay, strengths)
+    outputs, state = rule_of(arguments)(**arguments)
+    value, write = arguments.pop("value"), arguments.get("write")
+    if strengths == "channel":  # such weights do not contain the write strengths
+        value, arguments["write"] = write * value, np.ones((B, length, H), "float32")
+    weights = to_numpy(fast_weights.weights(**arguments))
+    assert_near(np.einsum("bhts,bshv->bthv", weights, value), to_numpy(outputs))
+    del arguments["query"]
+    keys = to_numpy(fast_weights.last_keys(**arguments))
+    assert_near(np.einsum("bshd,bshv->bhdv", keys, value), to_numpy(state))

@@ -3,6 +3,7 @@
 from keras_attention.ops.fast_weights.rules import (
     delta_rule,
     delta_rule_step,
+    last_keys,
     linear_attention,
     linear_attention_step,
     read,
@@ -12,6 +13,7 @@ from keras_attention.ops.fast_weights.rules import (
 __all__ = [
     "delta_rule",
     "delta_rule_step",
+    "last_keys",
     "linear_attention",
     "linear_attention_step",
     "read",

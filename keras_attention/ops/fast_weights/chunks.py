@@ -155,30 +155,28 @@ def inverse(a: Tensor) -> Tensor:
     return _lower_blocks(first, across, last)
 
 
-def run(
+class Chunks(NamedTuple):
+    """All chunks of a sequence, prepared for the loop S ← P S + Z."""
+
+    query: Tensor | None  # Γ ⊙ Q, (X, C, D)
+    key: Tensor  # (Γ_C / Γᵢ ⊙ kᵢ)ᵀ, (X, D, C)
+    value: Tensor  # (I + A)⁻¹ V, (X, C, V)
+    erase: Tensor | None  # (I + A)⁻¹ (Γ ⊙ E), (X, C, D)
+    reading: Tensor | None  # see `Pairs`
+    solution: Tensor | None  # (I + A)⁻¹, (X, C, C)
+    kept: Tensor | None  # P: (N, B, H, D, D), or (N, B, H, 1 or D, 1) without erasing
+    merge: Any  # a function from (N, B, H, C, ·) or (X, C, ·) to (B, T, H, ·)
+
+
+def prepare(
     query: Tensor | None,
     key: Tensor,
     value: Tensor,
     erase: Tensor | None,
     log_decay: Tensor | None,
-    state: Tensor,
     chunk_size: int,
-) -> tuple[Tensor | None, Tensor]:
-    """Computes all steps of a sequence in chunks.
-
-    Args:
-        query: (B, T, H, D), or None.
-        key: (B, T, H, D).
-        value: the written values w ⊙ v, (B, T, H, V).
-        erase: the erase keys e ⊙ k, (B, T, H, D), or None.
-        log_decay: (B, T, H, 1) or (B, T, H, D), or None.
-        state: (B, H, D, V).
-        chunk_size: C, a power of two.
-
-    Returns:
-        The outputs (B, T, H, V), or None without a query, and the state (B, H, D, V)
-        after the last step.
-    """
+) -> Chunks:
+    """Computes all that does not depend on the state; see `run` for the arguments."""
     (batch, length), (heads, width) = ops.shape(key)[:2], key.shape[2:]
     count = (length + chunk_size - 1) // chunk_size
     padding = count * chunk_size - length
@@ -190,47 +188,120 @@ def run(
         x = ops.transpose(x, (1, 0, 3, 2, 4))  # (N, B, H, C, ·)
         return ops.reshape(x, (-1, chunk_size, x.shape[-1]))
 
-    def stacked(x: Tensor) -> Tensor:  # (X, ·, ·) to (N, B, H, ·, ·)
-        return ops.reshape(x, (count, batch, heads, *x.shape[1:]))
+    def merge(x: Tensor) -> Tensor:  # (X, C, ·) to (B, T, H, ·)
+        x = ops.reshape(x, (count, batch, heads, chunk_size, x.shape[-1]))
+        x = ops.transpose(x, (1, 0, 3, 2, 4))  # (B, N, C, H, ·)
+        return ops.reshape(x, (batch, -1, heads, x.shape[-1]))[:, :length]
 
     tensors = (query, key, value, erase, log_decay)
     q, k, v, e, g = (None if x is None else split(x) for x in tensors)
     pair = pairs(q, k, e, g)
-    total = erased = None
+    kept = solution = None
     if g is not None:
         until = ops.exp(pair.before)  # Γ, (X, C, 1 or D)
         q, e = (None if x is None else x * until for x in (q, e))
         k = k * ops.exp(pair.after)
-        total = ops.swapaxes(until[:, -1:], 1, 2)  # (X, 1 or D, 1)
-    keys = ops.swapaxes(k, 1, 2)  # (X, D, C)
+        kept = ops.swapaxes(until[:, -1:], 1, 2)  # (X, 1 or D, 1)
+    k = ops.swapaxes(k, 1, 2)  # (X, D, C)
     if e is not None:
-        solved = ops.matmul(inverse(pair.erasing), ops.concatenate([v, e], axis=-1))
-        v, erased = solved[:, :, : v.shape[-1]], solved[:, :, v.shape[-1] :]
+        solution = inverse(pair.erasing)
+        solved = ops.matmul(solution, ops.concatenate([v, e], axis=-1))
+        v, e = solved[:, :, : v.shape[-1]], solved[:, :, v.shape[-1] :]
         diagonal = ops.eye(width, dtype=k.dtype)
-        diagonal = diagonal if total is None else diagonal * total
-        total = diagonal - ops.matmul(keys, erased)  # P, (X, D, D)
-    added = stacked(ops.matmul(keys, v))  # Z, (N, B, H, D, V)
-    changes = (added,) if total is None else (added, stacked(total))
+        kept = (diagonal if kept is None else diagonal * kept) - ops.matmul(k, e)
+    if kept is not None:
+        kept = ops.reshape(kept, (count, batch, heads, *kept.shape[1:]))
+    return Chunks(q, k, v, e, pair.reading, solution, kept, merge)
+
+
+def run(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    erase: Tensor | None,
+    log_decay: Tensor | None,
+    state: Tensor,
+    chunk_size: int,
+) -> tuple[Tensor, Tensor]:
+    """Computes all steps of a sequence in chunks.
+
+    Args:
+        query: (B, T, H, D).
+        key: (B, T, H, D).
+        value: the written values w ⊙ v, (B, T, H, V).
+        erase: the erase keys e ⊙ k, (B, T, H, D), or None.
+        log_decay: (B, T, H, 1) or (B, T, H, D), or None.
+        state: (B, H, D, V).
+        chunk_size: C, a power of two.
+
+    Returns:
+        The outputs (B, T, H, V) and the state (B, H, D, V) after the last step.
+    """
+    c = prepare(query, key, value, erase, log_decay, chunk_size)
+    (batch, heads), (width, columns) = ops.shape(state)[:2], state.shape[2:]
+    added = ops.matmul(c.key, c.value)  # Z, (X, D, V)
+    added = ops.reshape(added, (-1, batch, heads, width, columns))
+    changes = (added,) if c.kept is None else (added, c.kept)
 
     def next_chunk(state: Tensor, change: tuple) -> tuple[Tensor, Tensor]:
-        start, (new, *factors) = state, change
-        for factor in factors:
-            state = factor * state if e is None else ops.matmul(factor, state)
+        start, (new, *kept) = state, change
+        for p in kept:
+            state = p * state if c.erase is None else ops.matmul(p, state)
         return state + new, start
 
-    if isinstance(count, int) and count == 1:
-        last, starts = next_chunk(state, tuple(x[0] for x in changes))
-    else:
-        last, starts = loop.scan(next_chunk, state, changes)  # (N, B, H, D, V)
-    if q is None:
-        return None, last
-    starts = ops.reshape(starts, (-1, width, starts.shape[-1]))  # (X, D, V)
-    if erased is not None:
-        v = v - ops.matmul(erased, starts)  # R, (X, C, V)
-    output = ops.matmul(q, starts) + ops.matmul(pair.reading, v)  # (X, C, V)
-    output = ops.transpose(stacked(output), (1, 0, 3, 2, 4))  # (B, N, C, H, V)
-    output = ops.reshape(output, (batch, -1, heads, output.shape[-1]))
-    return output[:, :length], last
+    last, starts = _scan(next_chunk, state, changes)  # (N, B, H, D, V)
+    starts = ops.reshape(starts, (-1, width, columns))  # (X, D, V)
+    written = c.value
+    if c.erase is not None:
+        written = written - ops.matmul(c.erase, starts)  # R, (X, C, V)
+    output = ops.matmul(c.query, starts) + ops.matmul(c.reading, written)
+    return c.merge(output), last
+
+
+def last_keys(
+    key: Tensor,
+    write: Tensor,
+    erase: Tensor | None,
+    log_decay: Tensor | None,
+    chunk_size: int,
+) -> Tensor:
+    """Returns the keys k̂ (B, S, H, D) for which the last state is Σ k̂ᵢ vᵢᵀ.
+
+    k̂ᵢ is wᵢ kᵢ after all later steps have decayed it and erased from it.
+
+    Args:
+        key: (B, S, H, D).
+        write: (B, S, H, 1).
+        erase: the erase keys e ⊙ k, (B, S, H, D), or None.
+        log_decay: (B, S, H, 1) or (B, S, H, D), or None.
+        chunk_size: C, a power of two.
+    """
+    c = prepare(None, key, write, erase, log_decay, chunk_size)
+    k = c.key  # (X, D, C)
+    if c.solution is not None:
+        k = ops.matmul(k, c.solution)
+    if c.kept is not None:
+        kept = ops.flip(c.kept, axis=0)
+        one = ops.ones_like(kept[0])
+        if erase is not None:
+            one = one * ops.eye(key.shape[3], dtype=key.dtype)
+
+        def earlier(later: Tensor, change: tuple) -> tuple[Tensor, Tensor]:
+            p = change[0]
+            return later * p if erase is None else ops.matmul(later, p), later
+
+        _, later = _scan(earlier, one, (kept,))  # (N, B, H, ·, ·)
+        later = ops.reshape(ops.flip(later, axis=0), (-1, *later.shape[3:]))
+        k = later * k if erase is None else ops.matmul(later, k)
+    return c.merge(ops.swapaxes(k, 1, 2)) * write
+
+
+def _scan(step: Any, state: Tensor, inputs: tuple) -> tuple[Tensor, Tensor]:
+    """Scans over chunks; a single chunk needs no loop."""
+    if inputs[0].shape[0] != 1:
+        return loop.scan(step, state, inputs)
+    state, output = step(state, tuple(x[0] for x in inputs))
+    return state, output[None]
 
 
 def power_of_two(size: int) -> int:

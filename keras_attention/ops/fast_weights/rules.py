@@ -39,7 +39,7 @@ CHUNK = 64
 
 
 def linear_attention(
-    query: Tensor | None,
+    query: Tensor,
     key: Tensor,
     value: Tensor,
     log_decay: Tensor | None = None,
@@ -48,7 +48,7 @@ def linear_attention(
     mask: Tensor | None = None,
     state: Tensor | None = None,
     chunk_size: int | None = None,
-) -> tuple[Tensor | None, Tensor]:
+) -> tuple[Tensor, Tensor]:
     """Computes causal linear attention in chunks.
 
         Sₜ = aₜ ⊙ Sₜ₋₁ + kₜ vₜᵀ
@@ -58,7 +58,7 @@ def linear_attention(
     decays, the sum of the keys decays, too.
 
     Args:
-        query: (B, T, H, D), or None to write only.
+        query: (B, T, H, D).
         key: (B, T, H, D).
         value: (B, T, H, V).
         log_decay: log a ≤ 0, (B, T, H) or (B, T, H, D); None for no decay.
@@ -130,7 +130,7 @@ def linear_attention_step(
 
 
 def delta_rule(
-    query: Tensor | None,
+    query: Tensor,
     key: Tensor,
     value: Tensor,
     erase: Tensor,
@@ -140,7 +140,7 @@ def delta_rule(
     mask: Tensor | None = None,
     state: Tensor | None = None,
     chunk_size: int | None = None,
-) -> tuple[Tensor | None, Tensor]:
+) -> tuple[Tensor, Tensor]:
     """Computes the delta rule, with or without decay, in chunks.
 
         S̃ₜ = aₜ ⊙ Sₜ₋₁
@@ -152,7 +152,7 @@ def delta_rule(
     keys, the steps can diverge.
 
     Args:
-        query: (B, T, H, D), or None to write only.
+        query: (B, T, H, D).
         key: (B, T, H, D), usually of length 1.
         value: (B, T, H, V).
         erase: the erase strength e, (B, T, H) or (B, T, H, D).
@@ -249,54 +249,36 @@ def weights(
     *,
     normalize: bool = False,
     mask: Tensor | None = None,
-    is_causal: bool = True,
 ) -> Tensor:
     """Returns the weights with which the rules sum the values from a state of 0.
 
         weights = (Q Kᵀ ⊙ decays) (I + A)⁻¹ diag(w)
 
     where Aₜᵢ is (eₜ ⊙ kₜ)ᵀ kᵢ times the decay between i < t. Without `erase`, A is 0.
-    Weights can be negative, and need not sum to 1. Time and memory grow with T² or
-    faster: this is for looking at a memory, not for training.
+    Weights can be negative, and need not sum to 1. Time grows with T³: this is for
+    looking at a memory, not for training.
 
     Args:
         query: (B, T, H, D).
-        key: (B, S, H, D). If the weights are causal, S must be T.
+        key: (B, T, H, D).
         erase: as for :func:`delta_rule`; None for linear attention.
-        write: (B, S, H), by default `erase`, or 1 without it.
-        log_decay: (B, S, H) or (B, S, H, D); None for no decay.
+        write: (B, T, H), by default `erase`, or 1 without it.
+        log_decay: (B, T, H) or (B, T, H, D); None for no decay.
         normalize: see :func:`linear_attention`.
-        mask: booleans (B, S), True = the step is valid.
-        is_causal: whether query t reads the state after step t, instead of the state
-            after all steps.
+        mask: booleans (B, T), True = the step is valid.
 
     Returns:
-        (B, H, T, S) in float32.
+        (B, H, T, T) in float32.
 
     Raises:
         ValueError: if the shapes do not fit each other, or `write` has channels.
     """
-    write = erase if write is None else write
-    if write is not None and len(write.shape) == 4:
-        raise ValueError(
-            "`write` must have shape (batch, length, heads): with a strength of each "
-            "channel, each channel of the values has weights of its own. "
-            f"Received: write.shape={tuple(write.shape)}"
-        )
-    q, k, w, e, g, _ = _prepared(
-        query if is_causal else None,
-        key,
-        ops.ones_like(key[..., :1]),
-        erase,
-        write,
-        log_decay,
-        mask,
-        None,
-    )
-    (batch, length), (heads, width) = ops.shape(k)[:2], k.shape[2:]
-    size, queries = chunks.power_of_two(k.shape[1]), ops.shape(query)[1]
+    q, k, w, e, g = _without_values(query, key, erase, write, log_decay, mask)
+    (batch, length), heads = ops.shape(k)[:2], k.shape[2]
+    loop.check_length(k.shape[1])
+    size = chunks.power_of_two(k.shape[1])
 
-    def whole(x: Tensor | None) -> Tensor | None:  # (B, S, H, ·) to (B·H, C, ·)
+    def whole(x: Tensor | None) -> Tensor | None:  # (B, T, H, ·) to (B·H, C, ·)
         if x is None:
             return None
         x = ops.pad(x, ((0, 0), (0, size - length), (0, 0), (0, 0)))
@@ -304,23 +286,63 @@ def weights(
 
     pair = chunks.pairs(*(whole(x) for x in (q, k, e, g)))
     products = pair.reading  # (B·H, C, C)
-    if not is_causal:
-        q = ops.swapaxes(to_float32(ops.convert_to_tensor(query)), 1, 2)
-        q = ops.reshape(q, (-1, queries, width))
-        k = whole(k) if g is None else whole(k) * ops.exp(pair.after)
-        products = ops.matmul(q, ops.swapaxes(k, 1, 2))  # (B·H, T, C)
     if e is not None:
         products = ops.matmul(products, chunks.inverse(pair.erasing))
     products = products * ops.swapaxes(whole(w), 1, 2)
-    products = products[:, :queries, :length]
-    products = ops.reshape(products, (batch, heads, queries, length))
+    products = ops.reshape(products, (batch, heads, size, size))[:, :, :length, :length]
     if normalize:
         products = _divided(products, ops.sum(products, axis=-1, keepdims=True))
     return products
 
 
+def last_keys(
+    key: Tensor,
+    erase: Tensor | None = None,
+    write: Tensor | None = None,
+    log_decay: Tensor | None = None,
+    *,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Returns the keys k̂ for which the state after all steps is Σ k̂ᵢ vᵢᵀ.
+
+    A query q that reads this state gives value i the weight qᵀ k̂ᵢ. k̂ᵢ is wᵢ kᵢ after
+    all later steps have decayed it and erased from it.
+
+    Args:
+        key: (B, S, H, D).
+        erase: as for :func:`delta_rule`; None for linear attention.
+        write: (B, S, H), by default `erase`, or 1 without it.
+        log_decay: (B, S, H) or (B, S, H, D); None for no decay.
+        mask: booleans (B, S), True = the step is valid.
+
+    Returns:
+        (B, S, H, D) in float32.
+
+    Raises:
+        ValueError: if the shapes do not fit each other, or `write` has channels.
+    """
+    _, k, w, e, g = _without_values(key, key, erase, write, log_decay, mask)
+    loop.check_length(k.shape[1])
+    return chunks.last_keys(k, w, e, g, _chunk_size(None, k.shape[1]))
+
+
+def _without_values(
+    query: Tensor, key: Tensor, erase: Any, write: Any, log_decay: Any, mask: Any
+) -> tuple[Any, ...]:
+    """Returns the query, the key, w (B, T, H, 1), e ⊙ k or None, and the log decay."""
+    write = erase if write is None else write
+    if write is not None and len(write.shape) == 4:
+        raise ValueError(
+            "`write` must have shape (batch, length, heads): with a strength of each "
+            "channel, each channel of the values has weights of its own. "
+            f"Received: write.shape={tuple(write.shape)}"
+        )
+    ones = ops.ones_like(key[..., :1])
+    return _prepared(query, key, ones, erase, write, log_decay, mask, None)[:5]
+
+
 def _run(
-    query: Tensor | None,
+    query: Tensor,
     key: Tensor,
     value: Tensor,
     erase: Tensor | None,
@@ -330,18 +352,16 @@ def _run(
     state: Tensor | None,
     chunk_size: int | None,
     normalize: bool = False,
-) -> tuple[Tensor | None, Tensor]:
+) -> tuple[Tensor, Tensor]:
     """Computes a rule over a sequence; without `erase`, that of linear attention."""
-    dtype = (key if query is None else query).dtype
     q, k, v, e, g, state = _prepared(
         query, key, value, erase, write, log_decay, mask, state
     )
     loop.check_length(k.shape[1])
     size = _chunk_size(chunk_size, k.shape[1])
     output, state = chunks.run(q, k, v, e, g, state, size)
-    if output is not None:
-        output = ops.cast(_normalized(output) if normalize else output, dtype)
-    return output, state
+    output = _normalized(output) if normalize else output
+    return ops.cast(output, query.dtype), state
 
 
 def _step(
@@ -374,7 +394,7 @@ def _step(
 
 
 def _prepared(
-    query: Tensor | None,
+    query: Tensor,
     key: Tensor,
     value: Tensor,
     erase: Tensor | None,
@@ -421,7 +441,7 @@ def _prepared(
 
 
 def _check_shapes(
-    query: Tensor | None,
+    query: Tensor,
     key: Tensor,
     value: Tensor,
     erase: Tensor | None,
@@ -434,8 +454,7 @@ def _check_shapes(
             "`key` must have shape (batch, length, heads, width). "
             f"Received: key.shape={shape}"
         )
-    if query is not None:
-        _check("query", query, shape)
+    _check("query", query, shape)
     _check("value", value, (*shape[:3], None))
     per_head, per_value = shape[:3], (*shape[:3], value.shape[-1])
     for name, x, other in (
