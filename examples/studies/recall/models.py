@@ -187,7 +187,10 @@ def _dnc(x: Tensor, dim: int, units: int) -> Tensor:
 
 
 def _fast(**options: Any) -> Callable[[int, int], keras.Model]:
-    return _language_model(lambda dim: layers.FastWeightAttention(1, dim, **options))
+    """Fast weights of one head, without a convolution of their own."""
+    return _language_model(
+        lambda dim: layers.FastWeightAttention(1, dim, kernel_size=None, **options)
+    )
 
 
 def _keys_and_values(dim: int, length: int) -> int:
@@ -228,10 +231,29 @@ MEMORIES: dict[str, Memory] = {
         _in_window,
     ),
     "linear": Memory(
-        "linear attention", "two blocks with fast weights", _fast(), _matrices
+        "linear attention",
+        "a matrix that only adds; features elu(x) + 1 (Katharopoulos et al.)",
+        _fast(rule="linear", decay=None),
+        lambda dim, length: BLOCKS * dim * (dim + 1),
     ),
-    "delta": Memory("delta rule", "", _fast(rule="delta"), _matrices),
-    "gated-delta": Memory("gated delta rule", "", _fast(rule="delta"), _matrices),
+    "linear-rms": Memory(
+        "linear attention, keys of length 1",
+        "a matrix that only adds; queries, keys and outputs as in the delta rule",
+        _fast(rule="linear", decay=None, normalization="rms"),
+        _matrices,
+    ),
+    "delta": Memory(
+        "delta rule",
+        "a matrix that erases what the key held before it adds",
+        _fast(rule="delta", decay=None),
+        _matrices,
+    ),
+    "gated-delta": Memory(
+        "gated delta rule",
+        "the same, with a decay (Yang et al.)",
+        _fast(rule="delta"),
+        _matrices,
+    ),
     "universal": Memory(
         "Universal Transformer",
         f"one block, applied up to {STEPS} times, with adaptive halting",
