@@ -11,6 +11,11 @@ from studies.recall.training import SLICES, TRIED_SEED
 from studies.store import Run
 
 TOKENS, PAIRS = zip(*SLICES)
+DRAWN_DIM = 128
+LABELS = {
+    "x_label": "pairs (in 64 to 512 tokens)",
+    "title": f"Recall of key-value pairs, D = {DRAWN_DIM}",
+}
 
 
 def line(run: Run) -> str:
@@ -73,7 +78,7 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def series(runs: list[Run], dim: int) -> list[dict[str, Any]]:
+def series(runs: list[Run], dim: int = DRAWN_DIM) -> list[dict[str, Any]]:
     """Returns the input of `plot_recall`: the networks of width `dim`."""
     tested = _grouped([run for run in runs if run["seed"] != TRIED_SEED])
     curves = []
