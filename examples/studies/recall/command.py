@@ -5,10 +5,10 @@
 
 Each network trains on all lengths at once, with equal weights and equal CPU time. For
 each model, the command first tries `RATES` with a seed and validation sequences of
-their own, at width `TRIED_DIM`, and uses the best rate for all runs. Each finished run
-adds a line to the file given by `--out`. Repeat the command to resume; at most the
-current run is lost. Commands for other models, dims and seeds can add to the same file.
-The results contain all its runs.
+their own, at width `TRIED_DIM` and for half the time, and uses the best rate for all
+runs. `--rate` sets the rate instead. Each finished run adds a line to the file given by
+`--out`. Repeat the command to resume; at most the current run is lost. Commands for
+other models, dims and seeds can add to the same file. The results contain all its runs.
 """
 
 from __future__ import annotations
@@ -45,28 +45,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--models", nargs="+", choices=[*MEMORIES], default=[*MEMORIES])
     add("--dims", nargs="+", type=int, default=[TRIED_DIM], help="widths of the models")
     add("--minutes", type=float, default=MINUTES, help="of CPU time per run")
+    add("--rate", type=float, help="the learning rate, instead of trying several")
     command_line.add_runs(parser, SEEDS, page=True)
 
 
 def main(args: argparse.Namespace) -> int:
     """Performs the missing runs, prints them and writes the results."""
-    command_line.above_zero(args, "minutes")
+    command_line.above_zero(args, "minutes", "rate")
     if TRIED_SEED in args.seeds:
         raise UsageError(f"--seeds must not contain {TRIED_SEED}, which tries rates.")
     store = opened(args.out, NEEDED)
     settings = {**TRAINING, "minutes": args.minutes, "slices": SLICES}
     for name in dict.fromkeys(args.models):
-        tried = [
-            _performed(store, name, TRIED_DIM, TRIED_SEED, rate, settings)
-            for rate in RATES
-        ]
-        rate = best(tried)["rate"]
+        rate = args.rate or _best_rate(store, name, settings)
         for dim in dict.fromkeys(args.dims):
             for seed in dict.fromkeys(args.seeds):
                 _performed(store, name, dim, seed, rate, settings)
                 results = report.whole(store.runs)
                 command_line.write(args, results, report.tables({"recall": results}))
     return 0
+
+
+def _best_rate(store: Store, name: str, settings: dict[str, Any]) -> float:
+    shorter = {**settings, "minutes": settings["minutes"] / 2}
+    tried = [
+        _performed(store, name, TRIED_DIM, TRIED_SEED, rate, shorter) for rate in RATES
+    ]
+    return float(best(tried)["rate"])
 
 
 def best(tried: list[Run]) -> Run:

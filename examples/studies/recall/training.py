@@ -26,7 +26,7 @@ TRAINING: dict[str, Any] = {
     "tested": 1000,  # sequences of each slice
     "validated": 200,
 }
-SEEDS, MINUTES = (0, 1, 2), 5.0  # of the command, by default
+SEEDS, MINUTES = (0, 1, 2), 8.0  # of the command, by default
 TRIED_SEED = 100  # of the runs that choose the learning rate
 
 
