@@ -13,6 +13,7 @@ convolution.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -91,6 +92,12 @@ def weights_of(model: keras.Model) -> int:
     return int(model.count_params() - embeddings)
 
 
+@functools.cache
+def transformer_weights(dim: int) -> int:
+    """Returns the number of weights of the Transformer of width and size D."""
+    return weights_of(MEMORIES["transformer"].build(dim, dim))
+
+
 def sized(memory: Memory, dim: int) -> int:
     """Finds a size at which a network has as many weights as the Transformer.
 
@@ -100,7 +107,7 @@ def sized(memory: Memory, dim: int) -> int:
     Raises:
         ValueError: no size has this number of weights.
     """
-    wanted = weights_of(MEMORIES["transformer"].build(dim, dim))
+    wanted = transformer_weights(dim)
     size, low, high = dim, 1, 16 * dim
     while low <= high:
         difference = weights_of(memory.build(dim, size)) - wanted
