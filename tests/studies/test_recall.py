@@ -93,7 +93,7 @@ def test_the_command_tries_rates_and_resumes(tiny, monkeypatch, tmp_path, capsys
 
 
 def one(model, seed, accuracy, dim=128, rate=0.003):
-    result = {"accuracy": accuracy, "weights": 199_808, "steps": 500 + seed}
+    result = {"accuracy": accuracy, "weights": 199_808, "size": 9, "steps": 500 + seed}
     head = {"model": model, "dim": dim, "seed": seed, "rate": rate}
     return {**head, "result": result}
 
@@ -102,17 +102,19 @@ def test_the_page_tells_accuracy_state_and_rates():
     runs = [one("delta", s, [1, 1, 1, 0.99, a]) for s, a in ((0, 0.96), (1, 0.98))]
     runs += [one("transformer", 0, [1] * 5), one("delta", 0, [0.5] * 5, dim=64)]
     tried = training.TRIED_SEED
-    runs += [
-        one("delta", tried, [a] * 5, rate=r) for a, r in ((0.9, 0.003), (0.95, 0.01))
-    ]
+    for rate, share in ((0.003, 0.95), (0.01, 0.9)):
+        runs.append(one("delta", tried, [share] * 5, rate=rate))
+    runs.append(one("delta", 3, [0] * 5, rate=0.01))  # not the best rate
     tables = report.tables({"recall": report.whole(runs)})
     delta = "| delta rule | 128 | 128 | 100.0 ± 0.0 | 100.0 ± 0.0 | 100.0 ± 0.0 | "
     assert delta + "99.0 ± 0.0 | 97.0 ± 1.4 | 2 |" in tables["accuracy"]
     assert "| delta rule | 64 | 32 | 50.0 |" in tables["accuracy"]
     assert "| attention | 128 | 1,024 | 100.0 |" in tables["accuracy"]
     assert "| delta rule | 128 | 199,808 | 0.003 | 500 to 501 |" in tables["training"]
-    assert tables["rates"].endswith("| delta rule | 90.00 | 95.00 |")
-    assert command.best(runs[-2:])["rate"] == 0.01
+    assert tables["rates"].endswith("| delta rule | 95.00 | 90.00 |")
+    assert report.best(runs[-3:-1])["rate"] == 0.003
+    equal = [one("delta", tried, [1] * 5, rate=rate) for rate in (0.001, 0.003, 0.01)]
+    assert report.best(equal)["rate"] == 0.003
     curves = report.series(runs)
     assert [curve["name"] for curve in curves] == ["attention", "delta rule"]
     assert curves[1]["y"] == [1, 1, 1, 0.99, 0.97]

@@ -17,7 +17,6 @@ import argparse
 from typing import Any
 
 import keras
-import numpy as np
 
 from studies import command_line
 from studies.command_line import UsageError
@@ -26,6 +25,7 @@ from studies.recall import report
 from studies.recall.models import MEMORIES
 from studies.recall.training import (
     MINUTES,
+    RATES,
     SEEDS,
     SLICES,
     TRAINING,
@@ -35,7 +35,6 @@ from studies.recall.training import (
 from studies.store import Run, Store, opened
 
 NEEDED = ("model", "dim", "seed", "rate", "backend", "keras", "settings", "result")
-RATES = (3e-3, 1e-3, 1e-2)  # of equally good ones, the first is used
 TRIED_DIM = 128
 
 
@@ -71,12 +70,7 @@ def _best_rate(store: Store, name: str, settings: dict[str, Any]) -> float:
     tried = [
         _performed(store, name, TRIED_DIM, TRIED_SEED, rate, shorter) for rate in RATES
     ]
-    return float(best(tried)["rate"])
-
-
-def best(tried: list[Run]) -> Run:
-    """Returns the run with the highest mean accuracy; of several, the first."""
-    return max(tried, key=lambda one: float(np.mean(one["result"]["accuracy"])))
+    return float(report.best(tried)["rate"])
 
 
 def _performed(

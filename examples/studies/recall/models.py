@@ -76,14 +76,14 @@ class Memory(NamedTuple):
         description: one sentence for the results page.
         build: a function of D and a size that returns a network. The number of weights
             increases with the size.
-        state: a function of D and T that returns how many numbers the network keeps to
-            go on after T tokens.
+        state: a function of D, the size and T that returns how many numbers the network
+            must keep to go on after T tokens.
     """
 
     name: str
     description: str
     build: Callable[[int, int], keras.Model]
-    state: Callable[[int, int], int]
+    state: Callable[[int, int, int], int]
 
 
 def weights_of(model: keras.Model) -> int:
@@ -200,16 +200,16 @@ def _fast(**options: Any) -> Callable[[int, int], keras.Model]:
     )
 
 
-def _keys_and_values(dim: int, length: int) -> int:
+def _keys_and_values(dim: int, size: int, length: int) -> int:
     return BLOCKS * 2 * length * dim
 
 
-def _matrices(dim: int, length: int) -> int:
+def _matrices(dim: int, size: int, length: int) -> int:
     return BLOCKS * dim * dim
 
 
-def _in_window(dim: int, length: int) -> int:
-    return _keys_and_values(dim, min(length, dim // 2))
+def _in_window(dim: int, size: int, length: int) -> int:
+    return _keys_and_values(dim, size, min(length, dim // 2))
 
 
 MEMORIES: dict[str, Memory] = {
@@ -241,7 +241,7 @@ MEMORIES: dict[str, Memory] = {
         "linear attention",
         "a matrix that only adds; features elu(x) + 1 (Katharopoulos et al.)",
         _fast(rule="linear", decay=None),
-        lambda dim, length: BLOCKS * dim * (dim + 1),
+        lambda dim, size, length: BLOCKS * dim * (dim + 1),
     ),
     "linear-rms": Memory(
         "linear attention, keys of length 1",
@@ -265,13 +265,13 @@ MEMORIES: dict[str, Memory] = {
         "Universal Transformer",
         f"one block, applied up to {STEPS} times, with adaptive halting",
         _network(_universal),
-        lambda dim, length: STEPS * 2 * length * dim,
+        lambda dim, size, length: STEPS * 2 * length * dim,
     ),
     "lstm-attention": Memory(
         "LSTM with attention",
         "an LSTM that attends to its earlier states (Luong et al.)",
         _network(_lstm),
-        lambda dim, length: (length + 2) * dim,
+        lambda dim, size, length: (length + 2) * size,
     ),
     "hopfield": Memory(
         "Hopfield",
@@ -283,6 +283,6 @@ MEMORIES: dict[str, Memory] = {
         "DNC",
         f"an LSTM with {SLOTS} slots of width {WORD}, one read head and dense links",
         _network(_dnc),
-        lambda dim, length: SLOTS * (WORD + SLOTS) + 2 * dim,
+        lambda dim, size, length: SLOTS * (SLOTS + WORD + 4) + WORD + 2 * size,
     ),
 }

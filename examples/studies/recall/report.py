@@ -7,7 +7,7 @@ from typing import Any
 
 from studies import reports
 from studies.recall.models import MEMORIES
-from studies.recall.training import SLICES, TRIED_SEED
+from studies.recall.training import RATES, SLICES, TRIED_SEED
 from studies.store import Run
 
 TOKENS, PAIRS = zip(*SLICES)
@@ -48,19 +48,18 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
     """Returns the tables of docs/results/recall.md."""
     runs = raw["recall"]["runs"]
     tried = [run for run in runs if run["seed"] == TRIED_SEED]
-    tested = _grouped([run for run in runs if run["seed"] != TRIED_SEED])
+    tested = _tested(runs)
     rows, training = [], []
     for (name, dim), group in tested.items():
         results = [run["result"] for run in group]
         memory = MEMORIES[name]
         cells = [_mean([100 * r["accuracy"][n] for r in results]) for n in _each()]
-        state = f"{_kibibytes(name, dim):,.0f}"
+        numbers = memory.state(dim, results[0]["size"], TOKENS[-1])
+        state = f"{4 * numbers / 1024:,.0f}"
         rows.append([memory.name, str(dim), state, *cells, str(len(group))])
         steps = sorted(result["steps"] for result in results)
-        numbers = f"{results[0]['weights']:,}", f"{group[0]['rate']:g}"
-        training.append(
-            [memory.name, str(dim), *numbers, f"{steps[0]:,} to {steps[-1]:,}"]
-        )
+        weights, rate = f"{results[0]['weights']:,}", f"{group[0]['rate']:g}"
+        training.append([memory.name, str(dim), weights, rate, _range(steps)])
     sizes = [f"{pairs} in {tokens}" for tokens, pairs in SLICES]
     rates = sorted({run["rate"] for run in tried})
     return {
@@ -80,20 +79,42 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
 
 def series(runs: list[Run], dim: int = DRAWN_DIM) -> list[dict[str, Any]]:
     """Returns the input of `plot_recall`: the networks of width `dim`."""
-    tested = _grouped([run for run in runs if run["seed"] != TRIED_SEED])
     curves = []
-    for (name, width), group in tested.items():
+    for (name, width), group in _tested(runs).items():
         if width == dim:
             shares = [run["result"]["accuracy"] for run in group]
+            size = group[0]["result"]["size"]
+            state = [MEMORIES[name].state(dim, size, tokens) for tokens in TOKENS]
             curves.append(
                 {
                     "name": MEMORIES[name].name,
                     "x": list(PAIRS),
                     "y": [round(statistics.mean(part), 4) for part in zip(*shares)],
-                    "bytes": [4 * MEMORIES[name].state(dim, t) for t in TOKENS],
+                    "bytes": [4 * numbers for numbers in state],
                 }
             )
     return curves
+
+
+def best(tried: list[Run]) -> Run:
+    """Returns the run with the highest mean accuracy; see `RATES`."""
+
+    def key(run: Run) -> tuple[float, bool]:
+        return statistics.mean(run["result"]["accuracy"]), run["rate"] == RATES[0]
+
+    return max(tried, key=key)
+
+
+def _tested(runs: list[Run]) -> dict[tuple[str, int], list[Run]]:
+    """Returns the tested runs; of a model that tried rates, those with the best."""
+    groups = _grouped([run for run in runs if run["seed"] != TRIED_SEED])
+    tried = _grouped([run for run in runs if run["seed"] == TRIED_SEED])
+    chosen = {name: best(group)["rate"] for (name, _), group in tried.items()}
+    selected = {
+        (name, dim): [r for r in group if r["rate"] == chosen.get(name, r["rate"])]
+        for (name, dim), group in groups.items()
+    }
+    return {key: group for key, group in selected.items() if group}
 
 
 def _grouped(runs: list[Run]) -> dict[tuple[str, int], list[Run]]:
@@ -110,13 +131,14 @@ def _each() -> range:
     return range(len(SLICES))
 
 
-def _kibibytes(name: str, dim: int) -> float:
-    return 4 * MEMORIES[name].state(dim, TOKENS[-1]) / 1024
-
-
 def _mean(shares: list[float]) -> str:
     mean = f"{statistics.mean(shares):.1f}"
     return f"{mean} ± {statistics.stdev(shares):.1f}" if len(shares) > 1 else mean
+
+
+def _range(numbers: list[int]) -> str:
+    low, high = numbers[0], numbers[-1]
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def _tried(tried: list[Run], rates: list[float]) -> list[list[str]]:

@@ -28,6 +28,7 @@ TRAINING: dict[str, Any] = {
 }
 SEEDS, MINUTES = (0, 1, 2), 8.0  # of the command, by default
 TRIED_SEED = 100  # of the runs that choose the learning rate
+RATES = (3e-3, 1e-3, 1e-2)  # if the first is as good as the best, it is used
 
 
 def batch(
