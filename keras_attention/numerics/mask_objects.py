@@ -12,9 +12,11 @@ Shapes: B batch, T queries, S keys, N tiles of queries, C queries of a tile.
 from __future__ import annotations
 
 import abc
+import operator
+from collections.abc import Callable
 from functools import reduce
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -27,18 +29,6 @@ Bounds = tuple[Any, Any]  # the first key and the one after the last, int32 (...
 BLOCK = 32  # keys whose segment ids are compared with those of a tile together
 ARRAY = "array"  # where an argument is an array or a mask
 export = keras.saving.register_keras_serializable(package="keras_attention")
-
-
-class Tiles(NamedTuple):
-    """The sizes of the tiles of a call."""
-
-    size: int  # C
-    count: int  # N
-    keys: int  # S
-
-    def starts(self) -> Tensor:
-        """Returns the first query of each tile, int32 (N,)."""
-        return ops.arange(self.count, dtype="int32") * self.size
 
 
 class Mask(abc.ABC):
@@ -59,12 +49,23 @@ class Mask(abc.ABC):
         """
 
     @abc.abstractmethod
-    def bounds(self, tiles: Tiles) -> Bounds:
-        """Returns the range of keys of each tile, if the mask is aligned."""
+    def bounds(self, starts: Tensor, size: int, keys: int) -> Bounds:
+        """Returns the range of keys of each tile, if the mask is aligned.
+
+        Args:
+            starts: the first queries of the tiles, int32 (N,).
+            size: C.
+            keys: S.
+        """
 
     def aligned(self) -> Mask:
         """Returns the mask with arrays that broadcast to (B, H, T, S)."""
         return self
+
+    def map(self, function: Callable) -> Any:
+        """Returns the mask of f(x) for each array x; faster than Keras' tree."""
+        children, fixed = self.tree_flatten()
+        return self.tree_unflatten(fixed, map(function, children))
 
     def _sizes(self) -> dict[str, Any]:
         """Returns what the arrays say about B, T and S; None is unknown."""
@@ -110,7 +111,7 @@ class Mask(abc.ABC):
 
     def __repr__(self) -> str:
         values = (getattr(self, name) for name in self.arguments)
-        shown = (x if hasattr(x, "shape") is False else tuple(x.shape) for x in values)
+        shown = (tuple(x.shape) if hasattr(x, "shape") else x for x in values)
         named = (f"{name}={x}" for name, x in zip(self.arguments, shown))
         return f"{type(self).__name__}({', '.join(named)})"
 
@@ -148,8 +149,8 @@ class Causal(Mask):
     def allows(self, t: Tensor, s: Tensor) -> Tensor:
         return s <= t
 
-    def bounds(self, tiles: Tiles) -> Bounds:
-        return ops.zeros_like(tiles.starts()), tiles.starts() + tiles.size
+    def bounds(self, starts: Tensor, size: int, keys: int) -> Bounds:
+        return ops.zeros_like(starts), starts + size
 
 
 @export
@@ -169,11 +170,11 @@ class Window(Mask):
         self.size = _whole("size", size, 1)
 
     def allows(self, t: Tensor, s: Tensor) -> Tensor:
-        return ops.abs(t - s) < self.size
+        return abs(t - s) < self.size
 
-    def bounds(self, tiles: Tiles) -> Bounds:
-        first = tiles.starts() - (self.size - 1)
-        return first, first + (tiles.size + 2 * self.size - 2)
+    def bounds(self, starts: Tensor, size: int, keys: int) -> Bounds:
+        near = self.size - 1
+        return starts - near, starts + (size + near)
 
 
 @export
@@ -210,8 +211,11 @@ class Segments(Mask):
 
     def _sizes(self) -> dict[str, Any]:
         keys = self.ids if self.key_ids is None else self.key_ids
-        batch = max(x.shape[0] or 0 for x in (self.ids, keys)) or None
-        return {"examples": batch, "queries": self.ids.shape[1], "keys": keys.shape[1]}
+        sizes = {"queries": self.ids.shape[1], "keys": keys.shape[1]}
+        return {
+            "examples": max(self.ids.shape[0] or 0, keys.shape[0] or 0) or None,
+            **sizes,
+        }
 
     def aligned(self) -> Mask:
         ids = ops.convert_to_tensor(self.ids)
@@ -220,14 +224,14 @@ class Segments(Mask):
         return self.tree_unflatten((ARRAY, ARRAY), sides)
 
     def allows(self, t: Tensor, s: Tensor) -> Tensor:
-        return ops.logical_and(self.ids == self.key_ids, self.ids != 0)
+        return (self.ids == self.key_ids) & (self.ids != 0)
 
-    def bounds(self, tiles: Tiles) -> Bounds:
-        low, high = _extremes(self.ids[..., 0], tiles.size)  # (..., N)
+    def bounds(self, starts: Tensor, size: int, keys: int) -> Bounds:
+        low, high = _extremes(self.ids[..., 0], size)  # (..., N)
         first, last = _extremes(self.key_ids[..., 0, :], BLOCK)
         low, high = low[..., :, None], high[..., :, None]
         first, last = first[..., None, :], last[..., None, :]
-        meets = ops.logical_and(first <= high, last >= low)  # (..., N, blocks)
+        meets = (first <= high) & (last >= low)  # (..., N, blocks)
         blocks = meets.shape[-1]
         index = ops.arange(blocks, dtype="int32")
         start = ops.min(ops.where(meets, index, blocks), axis=-1)
@@ -276,9 +280,9 @@ class Prefix(Mask):
     def allows(self, t: Tensor, s: Tensor) -> Tensor:
         return s < self.length
 
-    def bounds(self, tiles: Tiles) -> Bounds:
-        first, is_fixed = ops.zeros_like(tiles.starts()), isinstance(self.length, int)
-        return first, first + (self.length if is_fixed else self.length[..., 0])
+    def bounds(self, starts: Tensor, size: int, keys: int) -> Bounds:
+        length = self.length if isinstance(self.length, int) else self.length[..., 0]
+        return ops.zeros_like(starts), ops.zeros_like(starts) + length
 
 
 class Array(Mask):
@@ -292,9 +296,8 @@ class Array(Mask):
     def allows(self, t: Tensor, s: Tensor) -> Tensor:
         return self.mask
 
-    def bounds(self, tiles: Tiles) -> Bounds:
-        first = ops.zeros_like(tiles.starts())
-        return first, first + tiles.keys
+    def bounds(self, starts: Tensor, size: int, keys: int) -> Bounds:
+        return ops.zeros_like(starts), ops.full_like(starts, keys)
 
 
 @export
@@ -317,21 +320,27 @@ class Joined(Mask):
             sizes |= {k: n for k, n in mask._sizes().items() if n not in (None, 1)}
         return sizes
 
+    def map(self, function: Callable) -> Any:
+        return Joined(tuple(x.map(function) for x in self.masks), self.sign)
+
     def aligned(self) -> Mask:
         return Joined(tuple(x.aligned() for x in self.masks), self.sign)
 
     def allows(self, t: Tensor, s: Tensor) -> Tensor:
-        join = ops.logical_and if self.sign == "&" else ops.logical_or
+        join = operator.and_ if self.sign == "&" else operator.or_
         return reduce(join, [x.allows(t, s) for x in self.masks])
 
-    def bounds(self, tiles: Tiles) -> Bounds:
-        starts, stops = zip(*(x.bounds(tiles) for x in self.masks))
-        if self.sign == "&":
-            return reduce(ops.maximum, starts), reduce(ops.minimum, stops)
-        nothing = [b <= a for a, b in zip(starts, stops)]
-        starts = [ops.where(x, tiles.keys, a) for x, a in zip(nothing, starts)]
-        stops = [ops.where(x, 0, b) for x, b in zip(nothing, stops)]
-        return reduce(ops.minimum, starts), reduce(ops.maximum, stops)
+    def bounds(self, starts: Tensor, size: int, keys: int) -> Bounds:
+        bounds = [x.bounds(starts, size, keys) for x in self.masks]
+        if self.sign == "|":  # a part that allows nothing does not count
+            bounds = [
+                (ops.where(a < b, a, keys), ops.where(a < b, b, 0)) for a, b in bounds
+            ]
+        joins = [ops.minimum, ops.maximum]
+        first, last = joins if self.sign == "|" else reversed(joins)
+        return reduce(first, [a for a, _ in bounds]), reduce(
+            last, [b for _, b in bounds]
+        )
 
 
 def check(name: str, mask: Mask, batch: Any, queries: Any, keys: Any) -> None:
@@ -349,11 +358,15 @@ def as_array(mask: Any, queries: Any, keys: Any) -> Tensor | None:
     return array if len(array.shape) == 4 else array[None, None]
 
 
-def every(mask: Mask, *others: Any, is_causal: bool, window: int | None = None) -> Mask:
-    """Joins a mask, boolean arrays or None, a causal mask and a window by `&`."""
-    parts = list(_parts_of(mask)) + [Array(x) for x in others if x is not None]
+def every(
+    mask: Mask | None, array: Any = None, *, is_causal: bool, window: int | None = None
+) -> Joined:
+    """Joins a mask, a boolean array, a causal mask and a window, if any, by `&`."""
+    parts = [] if mask is None else [*_parts_of(mask)]
+    parts += [] if array is None else [Array(array)]
     parts += [Causal()] if is_causal else []
-    return Joined((*parts, *([] if window is None else [Window(window)])), "&")
+    parts += [] if window is None else [Window(window)]
+    return Joined(tuple(parts), "&")
 
 
 def simple(mask: Mask) -> tuple[Tensor | None, bool, int | None] | None:
@@ -367,24 +380,22 @@ def simple(mask: Mask) -> tuple[Tensor | None, bool, int | None] | None:
     return masks.merge(*arrays), is_causal, min(windows) if windows else None
 
 
-def _parts_of(mask: Mask) -> Any:
+def _parts_of(mask: Any) -> Any:
     return mask.masks if isinstance(mask, Joined) and mask.sign == "&" else (mask,)
 
 
-def _join(sign: str, first: Mask, second: Any) -> Mask:
+def _join(sign: str, first: Any, second: Any) -> Mask:
     if not isinstance(second, Mask):
         raise TypeError(
             f"A mask object must be joined by {sign} with a mask object. A boolean "
             "array can be a `value_mask`, or be joined with `array(queries, keys)`. "
             f"Received: {second!r}"
         )
-    parts: list[Mask] = []
-    for mask in (first, second):
-        same = isinstance(mask, Joined) and mask.sign == sign
-        parts += mask.masks if same else (mask,)
-    mask = Joined(tuple(parts), sign)
-    mask._sizes()
-    return mask
+    same = [isinstance(x, Joined) and x.sign == sign for x in (first, second)]
+    parts = [x.masks if y else (x,) for x, y in zip((first, second), same)]
+    joined = Joined((*parts[0], *parts[1]), sign)
+    joined._sizes()  # raises an error where they differ
+    return joined
 
 
 def _check_sizes(sizes: dict, others: dict, mask: Mask, what: str) -> None:

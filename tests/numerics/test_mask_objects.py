@@ -53,8 +53,8 @@ def test_outside_of_the_bounds_nothing_is_allowed(name, monkeypatch):
     monkeypatch.setattr(mask_objects, "BLOCK", 2)
     mask, expected = CASES[name]
     size, count = 3, 3
-    tiles = mask_objects.Tiles(size, count, S)
-    first, last = (to_numpy(x, int) for x in mask.aligned().bounds(tiles))
+    bounds = mask.aligned().bounds(size * ops.arange(count), size, S)
+    first, last = (to_numpy(x, int) for x in bounds)
     shape = (B, 1, count)
     first, last = (np.broadcast_to(x, shape)[:, 0] for x in (first, last))
     for b, n in np.ndindex(B, count):
@@ -68,7 +68,7 @@ def test_outside_of_the_bounds_nothing_is_allowed(name, monkeypatch):
 def test_bounds_of_sorted_ids_are_tight():
     ids = np.repeat(np.arange(1, 9), 64)[None]
     mask = (masks.Causal() & masks.Segments(ids)).aligned()
-    first, last = mask.bounds(mask_objects.Tiles(64, 8, 512))
+    first, last = mask.bounds(64 * ops.arange(8), 64, 512)
     assert to_numpy(first, int).ravel().tolist() == list(range(0, 512, 64))
     assert to_numpy(last, int).ravel().tolist() == list(range(64, 576, 64))
 

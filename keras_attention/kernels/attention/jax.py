@@ -345,81 +345,50 @@ def _tile(
 
 
 def _attention_in_ranges(
-    scale: float,
-    form: Any,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    _: None,
-    *arrays: Tensor,
+    scale: float, form: Any, query: Tensor, key: Tensor, value: Tensor, *arrays: Any
 ) -> Tensor:
     """Computes attention for a mask object of this form, with arrays (B, G, H/G, T, S).
 
     A tile cuts as many keys as its range needs, rounded up to one of few static widths.
     """
+    arrays, unflatten = arrays[1:], partial(jax.tree_util.tree_unflatten, form)
     queries, keys = query.shape[1], key.shape[1]
     count = -(-queries // ROWS)
     size = -(-queries // count)
-    q = _cut(jnp.moveaxis(query * scale, 1, 3), count)  # (B, G, H/G, N, C, E)
-    k = jnp.swapaxes(key, 1, 2)[:, :, None, None]  # (B, G, 1, 1, S, E)
-    v = jnp.swapaxes(value, 1, 2)[:, :, None, None]  # (B, G, 1, 1, S, V)
-    mask = jax.tree_util.tree_unflatten(form, arrays)
-    bounds = mask.bounds(mask_objects.Tiles(size, count, keys))
-    starts, stops = (jnp.clip(x, 0, keys) for x in jnp.broadcast_arrays(*bounds))
-    widths = _widths(keys)
+    starts, stops = tiles.ranges(unflatten(arrays), size, count, keys, 1)  # (·, N)
+    widths = [2 * ROWS << n for n in range(keys.bit_length())]
+    widths = [*(width for width in widths if width < keys), keys]
     choice = jnp.searchsorted(jnp.asarray(widths), stops - starts)
-    first = size * jnp.arange(count)
-    rows = [
-        x.reshape(*[1] * (4 - x.ndim), *x.shape) for x in (first, starts, choice)
-    ]  # (·, ·, ·, N)
-    cut = [_cut(x, count) for x in arrays]
-    tile = partial(_ranged_tile, form, widths)
-    out = _each(4, tile, q, k, v, *rows, *cut)  # (B, G, H/G, N, C, V)
+
+    def tile(query: Tensor, key: Tensor, value: Tensor, *tensors: Tensor) -> Tensor:
+        row, start, choice, *arrays = tensors
+
+        def attend(width: int, query: Tensor, *tensors: Tensor) -> Tensor:
+            column = jnp.minimum(start, keys - width)
+            key, value, *arrays = (
+                x if n == 1 else lax.dynamic_slice_in_dim(x, column, width, axis)
+                for x, axis in zip(tensors, (0, 0, *[-1] * len(tensors)))
+                for n in [x.shape[axis]]
+            )
+            t = row + jnp.arange(size)[:, None]
+            visible = unflatten(arrays).allows(t, column + jnp.arange(width)[None])
+            weights = normalizers.softmax(query @ key.T, visible)
+            return weights.astype(value.dtype) @ value  # (C, V)
+
+        # Without a checkpoint, each branch would store zeros for all other branches.
+        branches = [
+            jax.checkpoint(partial(attend, width), prevent_cse=False)
+            for width in widths
+        ]
+        return lax.switch(choice, branches, query, key, value, *arrays)
+
+    q = _cut(jnp.moveaxis(query * scale, 1, 3), count)  # (B, G, H/G, N, C, E)
+    k, v = (jnp.swapaxes(x, 1, 2)[:, :, None, None] for x in (key, value))
+    numbers = size * jnp.arange(count)[None], starts, choice
+    rows = (x[:, None, None] for x in numbers)  # (·, 1, 1, N)
+    out = _each(4, tile, q, k, v, *rows, *(_cut(x, count) for x in arrays))
     out = out.reshape(*out.shape[:3], count * size, out.shape[-1])[:, :, :, :queries]
     return jnp.moveaxis(out, 3, 1)  # (B, T, G, H/G, V)
-
-
-def _widths(keys: int) -> tuple[int, ...]:
-    """Returns the numbers of keys that a tile may cut, in ascending order."""
-    widths, width = [], 2 * ROWS
-    while width < keys:
-        widths.append(width)
-        width *= 2
-    return (*widths, keys)
-
-
-def _ranged_tile(
-    form: Any,
-    widths: tuple[int, ...],
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    row: Tensor,
-    start: Tensor,
-    choice: Tensor,
-    *arrays: Tensor,
-) -> Tensor:
-    """Computes (C, V) for queries (C, E) and the chosen width of keys from `start`."""
-
-    def branch(width: int) -> Callable:
-        def run(query: Tensor, key: Tensor, value: Tensor, *arrays: Tensor) -> Tensor:
-            column = jnp.minimum(start, key.shape[0] - width)
-
-            def near(x: Tensor, axis: int) -> Tensor:
-                if x.shape[axis] == 1:
-                    return x
-                return lax.dynamic_slice_in_dim(x, column, width, axis)
-
-            mask = jax.tree_util.tree_unflatten(form, [near(x, -1) for x in arrays])
-            t = row + jnp.arange(query.shape[0])[:, None]
-            visible = mask.allows(t, column + jnp.arange(width)[None])
-            weights = normalizers.softmax(query @ near(key, 0).T, visible)
-            return weights.astype(value.dtype) @ near(value, 0)
-
-        return run
-
-    branches = [jax.checkpoint(branch(n), prevent_cse=False) for n in widths]
-    return lax.switch(choice, branches, query, key, value, *arrays)
 
 
 def _attention_in_blocks(

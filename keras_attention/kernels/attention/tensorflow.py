@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-import keras
 import tensorflow as tf
 
 from keras_attention.kernels.attention import reference, tiles
@@ -416,11 +415,10 @@ class _Ranges:
             None, None, count, query, self._padded(key, 1), self._padded(value, 1)
         )
         self.wide = to_float32(query[:0]).dtype
-        sizes = mask_objects.Tiles(self.tiles.query.shape[1], count, self.keys)
-        self.first, self.last = tiles.ranges(mask, sizes, COLUMNS)  # (B or 1, N)
-        self.mask = keras.tree.map_structure(
-            lambda x: _repeated(x if x.shape[3] == 1 else self._padded(x, 3), count),
-            mask,
+        sizes = self.tiles.query.shape[1], count, self.keys
+        self.first, self.last = tiles.ranges(mask, *sizes, COLUMNS)  # (B or 1, N)
+        self.mask = mask.map(
+            lambda x: _repeated(x if x.shape[3] == 1 else self._padded(x, 3), count)
         )
 
     def _padded(self, x: Tensor, axis: int) -> Tensor:
@@ -448,9 +446,7 @@ class _Ranges:
         j = i // (shared * count)
         keys, values = near(self.tiles.key[j], 1), near(self.tiles.value[j], 0)
         scores = to_float32(tf.matmul(self.tiles.query[i], keys))
-        mask = keras.tree.map_structure(
-            lambda x: near(_of_tile(x, b, h, n), 1), self.mask
-        )
+        mask = self.mask.map(lambda x: near(_of_tile(x, b, h, n), 1))
         t = n * scores.shape[0] + tf.range(scores.shape[0])[:, None]
         s = m * COLUMNS + tf.range(COLUMNS)[None]
         visible = tf.logical_and(mask.allows(t, s), s < self.keys)
@@ -510,7 +506,7 @@ def _ranged_gradients(
     dtype, sizes = tensors[0].dtype, (tensors[1].shape[3], tensors[2].shape[3])
 
     def group(j: Tensor, dq: Any, *sums: Any) -> tuple[Any, ...]:
-        def tile(n: Tensor, dq: Any, *sums: Tensor) -> tuple[Any, ...]:
+        def tile(n: Tensor, dq: Any, *sums: Any) -> tuple[Any, ...]:
             i = j * shared * count + n
             (first, blocks), (total, _) = ranges[i], ranges.attend(i, False)
 
@@ -530,8 +526,8 @@ def _ranged_gradients(
                 return k + 1, rows, *added
 
             rows = tf.zeros(parts.query.shape[1:], wide)
-            rows, *sums = loop(block, blocks, rows, *sums)
-            return n + 1, dq.write(i, tf.cast(rows, dtype)), *sums
+            rows, *new = loop(block, blocks, rows, *sums)
+            return n + 1, dq.write(i, tf.cast(rows, dtype)), *new
 
         blocks = parts.value.shape[1] // COLUMNS
         zeros = [tf.zeros((blocks, COLUMNS, n), wide) for n in sizes]

@@ -25,7 +25,7 @@ import keras
 from keras import ops
 
 from keras_attention.kernels.keras import is_exporting
-from keras_attention.numerics.mask_objects import Mask, Tiles
+from keras_attention.numerics.mask_objects import Mask
 
 Tensor = Any
 
@@ -85,16 +85,19 @@ def part(x: Tensor | None, queries: slice, keys: slice) -> Tensor | None:
     return x[..., keys] if x.shape[-1] != 1 else x
 
 
-def ranges(mask: Mask, sizes: Tiles, block: int) -> tuple[Tensor, Tensor]:
+def ranges(
+    mask: Mask, size: int, count: int, keys: int, block: int
+) -> tuple[Tensor, Tensor]:
     """Returns the first block of keys of each tile and the one after the last, (·, N).
 
-    The mask is aligned; its arrays may belong to one example or several.
+    The mask is aligned; its first axis is that of the examples, or has size 1.
     """
-    starts, stops = (
-        ops.reshape(ops.clip(x, 0, sizes.keys), (-1, sizes.count))
-        for x in mask.bounds(sizes)
+    starts = ops.arange(count, dtype="int32") * size
+    first, last = (
+        ops.reshape(ops.clip(x, 0, keys), (-1, count))
+        for x in mask.bounds(starts, size, keys)
     )
-    first, last = starts // block, -(-stops // block)
+    first, last = first // block, -(-last // block)
     return first + 0 * last, ops.maximum(last, first)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,8 @@ from torch.autograd import forward_ad
 
 from keras_attention.kernels.attention import reference, tiles
 from keras_attention.kernels.tracing.torch import is_traced
-from keras_attention.numerics import mask_objects, masks
+from keras_attention.numerics import masks
+from keras_attention.numerics.mask_objects import Mask, every
 
 dropout_attention = reference.dropout_attention
 
@@ -57,9 +58,8 @@ def dot_product_attention(
         return out.transpose(1, 2)  # (B, T, H, V)
     if is_causal and _blocks_pay(q, k, bias):
         ranges = [(0, n + 1) for n in range(math.ceil(q.shape[2] / CHUNK))]
-        visible = partial(_visible, True, None, mask)
-        sizes = CHUNK, CHUNK
-        return _in_blocks(q, k, v, bias, ranges, sizes, visible, options)
+        joined, sizes = every(None, mask, is_causal=True), (CHUNK, CHUNK)
+        return _in_blocks(q, k, v, joined, bias, ranges, sizes, options)
     if is_causal:
         mask = masks.merge(mask, masks.causal(q.shape[2], k.shape[2]))
     return _masked(q, k, v, mask, bias, options).transpose(1, 2)
@@ -84,13 +84,12 @@ def local_attention(
     q, k, v = (x.transpose(1, 2) for x in tensors)  # (B, H, ·, E)
     options = {"scale": scale, "enable_gqa": q.shape[1] != k.shape[1]}
     ranges = [(n - band.before, n + band.after + 1) for n in range(band.blocks)]
-    visible = partial(_visible, is_causal, window, mask)
-    sizes = band.size, band.size
-    return _in_blocks(q, k, v, None, ranges, sizes, visible, options)
+    joined = every(None, mask, is_causal=is_causal, window=window)
+    return _in_blocks(q, k, v, joined, None, ranges, (band.size, band.size), options)
 
 
 def masked_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: mask_objects.Mask, scale: float
+    query: Tensor, key: Tensor, value: Tensor, mask: Mask, scale: float
 ) -> Tensor | None:
     """Computes attention by tiles, each with a range of keys that its rows need."""
     tensors = query, key, value
@@ -98,34 +97,21 @@ def masked_attention(
         return None
     if not tiles.pays(*tensors) or _is_transformed():
         return None
-    queries, keys = query.shape[1], key.shape[1]
-    mask = mask.aligned()
-    sizes = mask_objects.Tiles(ROWS, math.ceil(queries / ROWS), keys)
-    first, last = tiles.ranges(mask, sizes, COLUMNS)
+    keys, count, mask = key.shape[1], math.ceil(query.shape[1] / ROWS), mask.aligned()
+    first, last = tiles.ranges(mask, ROWS, count, keys, COLUMNS)
     # A tile that sees no key meets a block of masked keys, for its gradient.
     first = first.clip(max=(keys - 1) // COLUMNS)
-    each = torch.stack([first, torch.maximum(last, first + 1)], -1).tolist()
-    batch = len(query) if len(each) > 1 else 1  # parts of the batch
-    q, k, v = (x.transpose(1, 2).chunk(batch) for x in tensors)  # (·, H, ·, E)
+    ranges = torch.stack([first, torch.maximum(last, first + 1)], -1).tolist()
+    batch = len(query) if len(ranges) > 1 else 1  # parts with ranges of their own
     options = {"scale": scale, "enable_gqa": query.shape[2] != key.shape[2]}
-
-    def visible(sample: slice, rows: slice, near: slice, device: Any) -> Tensor:
-        t = torch.arange(rows.start, rows.stop, device=device)[:, None]
-        s = torch.arange(near.start, near.stop, device=device)[None]
-
-        def cut(x: Tensor) -> Tensor:
-            return tiles.part(x if len(x) == 1 else x[sample], rows, near)
-
-        return keras.tree.map_structure(cut, mask).allows(t, s)
-
-    outputs = [
-        _in_blocks(
-            *parts, None, each[n], (ROWS, COLUMNS), partial(visible, sample), options
-        )
-        for n, parts in enumerate(zip(q, k, v))
-        for sample in [slice(n, n + 1) if batch > 1 else slice(None)]
-    ]
-    return torch.cat(outputs) if batch > 1 else outputs[0]
+    heads = [x.transpose(1, 2).chunk(batch) for x in tensors]  # (·, H, ·, E)
+    outputs = []
+    for n, blocks in enumerate(ranges):
+        q, k, v = (x[n] for x in heads)
+        part = mask.map(lambda x, n=n: x[n : n + 1] if len(x) == batch > 1 else x)
+        out = _in_blocks(q, k, v, part, None, blocks, (ROWS, COLUMNS), options)
+        outputs.append(out)
+    return torch.cat(outputs)
 
 
 def lookup(query: Tensor, table: Tensor, count: Any) -> Tensor | None:
@@ -233,27 +219,17 @@ def _in_blocks(
     q: Tensor,
     k: Tensor,
     v: Tensor,
+    mask: Mask,
     bias: Tensor | None,
-    ranges: Sequence[tuple[int, int]],
+    ranges: Sequence[Sequence[int]],
     sizes: tuple[int, int],
-    visible: Callable,
     options: dict[str, Any],
 ) -> Tensor:
     """Computes attention (B, T, H, V) for a block of queries at a time.
 
+    A block has `sizes` queries and keys. `ranges` has the first block of keys of each
+    block of queries and the one after the last, which may lie outside of the sequence.
     The masks of each block are rebuilt for the gradient.
-
-    Args:
-        q: (B, H, T, E).
-        k: (B, G, S, E).
-        v: (B, G, S, V).
-        bias: numbers that broadcast to (B, H, T, S), or None.
-        ranges: for each block of queries, its first block of keys and the one after the
-            last. They may lie outside of the sequence.
-        sizes: the number of queries, and of keys, of a block.
-        visible: a function of the queries and the keys of a block, two slices, and a
-            device, that returns their mask, which broadcasts to (B, H, ·, ·), or None.
-        options: those of torch's kernel.
     """
     # The gradient of a split joins the gradients of its parts. The gradients of slices
     # would be as large as the whole tensor, one for each block.
@@ -267,8 +243,11 @@ def _in_blocks(
         k, v = torch.cat(tensors[:half], 2), torch.cat(tensors[half:], 2)
         rows = slice(start, start + q.shape[2])
         near = slice(stop - k.shape[2], stop)
-        mask = visible(rows, near, q.device)
-        return _masked(q, k, v, mask, tiles.part(bias, rows, near), options)
+        t = torch.arange(rows.start, rows.stop, device=q.device)[:, None]
+        s = torch.arange(near.start, near.stop, device=q.device)
+        part = mask.map(lambda x: tiles.part(x, rows, near))
+        bias_part = tiles.part(bias, rows, near)
+        return _masked(q, k, v, part.allows(t, s), bias_part, options)
 
     outputs = []
     for n, (rows, (first, last)) in enumerate(zip(queries, ranges)):
@@ -277,29 +256,10 @@ def _in_blocks(
         if not near:  # all keys are too far behind
             outputs.append(rows.new_zeros(*rows.shape[:3], v.shape[3]))
             continue
-        ends = n * height, min(last * width, length)
-        form = partial(block, *ends)
+        form = partial(block, n * height, min(last * width, length))
         out = _Recomputed.apply(form, rows, *near) if graph else form(rows, *near)
         outputs.append(out)
     return torch.cat(outputs, 2).transpose(1, 2)
-
-
-def _visible(
-    is_causal: bool,
-    window: int | None,
-    mask: Tensor | None,
-    rows: slice,
-    near: slice,
-    device: Any,
-) -> Tensor | None:
-    """Returns the mask of a block of queries and keys in a window."""
-    t = torch.arange(rows.start, rows.stop, device=device)[:, None]
-    s = torch.arange(near.start, near.stop, device=device)
-    return masks.merge(
-        (t - s).abs() < window if window else None,
-        s <= t if is_causal else None,
-        tiles.part(mask, rows, near),
-    )
 
 
 class _Recomputed(torch.autograd.Function):

@@ -198,7 +198,7 @@ class Masks(NamedTuple):
     query: Tensor | None = None  # (B, T); (B,) for one query
     value: Tensor | None = None  # (B, S)
     key: Tensor | None = None  # (B, S)
-    pairs: Tensor | Mask | None = None  # (T, S), (B, T, S) or (B, H, T, S)
+    pairs: Any = None  # a mask object, or booleans (T, S), (B, T, S) or (B, H, T, S)
 
 
 def check_call(

@@ -114,7 +114,7 @@ def test_weights_are_recorded():
     assert (maps["heads"][np.broadcast_to(hidden, (B, 2, T, T))] == 0).all()
     x, ids = keras.Input((T, D)), keras.Input((T,), dtype="int32")
     model = keras.Model([x, ids], layer(x, x, attention_mask=masks.Segments(ids)))
-    _, maps = with_attention(model)([X, IDS]).values()
+    maps = with_attention(model)([X, IDS])
     hidden = ~plain(masks.Segments(IDS).array(T))[:, None]
     assert (plain(maps["heads"])[np.broadcast_to(hidden, (B, 2, T, T))] == 0).all()
 
