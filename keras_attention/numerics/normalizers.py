@@ -194,8 +194,7 @@ def entmax(
 
     Reference:
         Peters, Niculae & Martins, "Sparse sequence-to-sequence models" (2019),
-        algorithm 1; learned α: Correia, Niculae & Martins, "Adaptively sparse
-        Transformers" (2019), section 3.
+        algorithm 1.
     """
     z = to_float32(scores)
     a = ops.cast(alpha, z.dtype) - 1

@@ -33,7 +33,7 @@ class MultiheadAttentionBlock(Block):
     MAB(x, x) is a `TransformerEncoderBlock`. Pre-norm, x and y pass the same norm.
     """
 
-    def build(self, inputs_shape: Any, memory_shape: Any = None) -> None:
+    def build(self, inputs_shape: Any) -> None:
         self._build_feedforward(self._build_self_attention(inputs_shape))
         self.built = True
 
