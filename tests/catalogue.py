@@ -1221,7 +1221,7 @@ ROWS += [
     Row(
         "entmax",
         layers.Entmax,
-        {"num_heads": 3, "initial_alpha": 1.3},
+        {"num_heads": 3},
         _scores,
         unknown={"scores": (0, 2, 3)},
         trains=True,

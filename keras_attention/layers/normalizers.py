@@ -1,17 +1,13 @@
-"""Normalizers with weights.
-
-Shapes: B batch, T queries, S keys, H heads.
-"""
+"""Normalizers with weights."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_attention.layers.base.arguments import number, positive
+from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.numerics import normalizers
 from keras_attention.numerics.precision import to_float32
@@ -27,63 +23,44 @@ class Entmax(Configured, keras.layers.Layer):
 
         p = max((α − 1) z − τ, 0)^(1 / (α − 1)),  Σ p = 1,  α = 1 + σ(a)
 
-    With α near 1, the weights are those of a softmax. With α near 2, they are those of
-    sparsemax, most of them 0. Each head learns an a.
-
-    It is the `normalizer` of a layer that takes a callable, such as
-    `MultiHeadAttention` or `Attention`. A layer that is copied from a config, such as
-    the `cross_attention` of a block, gets a separate α.
+    With α near 1, the weights are those of a softmax; with α near 2, those of
+    sparsemax. Each head learns an a, which starts at 0. The layer is the `normalizer`
+    of a layer that takes a callable, such as `MultiHeadAttention`.
 
     Args:
         num_heads: H for scores with heads; None for one α.
-        initial_alpha: the first α of each head, between 1 and 2.
 
     Call arguments:
         scores: (B, H, T, S), or (..., S) without `num_heads`.
-        attention_mask: booleans that broadcast to the scores, True = may attend; or
-            None.
+        attention_mask: booleans that broadcast to the scores, True = may attend.
 
     Returns:
-        Weights in the shape of the scores and the compute dtype. They are computed in
-        float32. They are 0 at masked keys, and in a row without any key.
+        Weights in the shape of the scores and the compute dtype, computed in float32.
+        They are 0 at masked keys, and in a row without any key.
 
     Raises:
-        ValueError: for an `initial_alpha` that is not between 1 and 2, or another
-            number of heads.
+        ValueError: if `num_heads` is below 1 or not the number of heads of the scores.
 
     Example:
 
     >>> import numpy as np
     >>> from keras_attention.layers import Entmax, MultiHeadAttention
     >>> words = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
-    >>> normalizer = Entmax(num_heads=4, initial_alpha=1.25)
-    >>> tuple(MultiHeadAttention(4, 2, normalizer=normalizer)(words, words).shape)
+    >>> attention = MultiHeadAttention(4, 2, normalizer=Entmax(num_heads=4))
+    >>> tuple(attention(words, words).shape)
     (2, 5, 8)
-    >>> normalizer.alphas.tolist()
-    [1.25, 1.25, 1.25, 1.25]
+    >>> attention.normalizer.alphas.tolist()
+    [1.5, 1.5, 1.5, 1.5]
 
     Reference:
         Correia, Niculae & Martins, "Adaptively sparse Transformers" (2019), section 3.
     """
 
-    def __init__(
-        self,
-        num_heads: int | None = None,
-        initial_alpha: float = 1.5,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, num_heads: int | None = None, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)  # scores may be float32
         self.num_heads = None if num_heads is None else positive("num_heads", num_heads)
-        if not 1 < number("initial_alpha", initial_alpha) < 2:
-            raise ValueError(
-                "`initial_alpha` must be above 1 and below 2. "
-                f"Received: initial_alpha={initial_alpha}"
-            )
-        self.initial_alpha = initial_alpha
-        a = math.log((initial_alpha - 1) / (2 - initial_alpha))
         shape = () if num_heads is None else (self.num_heads, 1, 1)
-        initializer = keras.initializers.Constant(a)
-        self.a = self.add_weight(shape, initializer, name="a")
+        self.a = self.add_weight(shape, "zeros", name="a")
         self.built = True
 
     @property
@@ -95,7 +72,7 @@ class Entmax(Configured, keras.layers.Layer):
     def call(self, scores: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         if self.num_heads not in (None, scores.shape[1]):
             raise ValueError(
-                "`num_heads` must be the number of heads of the attention. Received: "
+                "`num_heads` must be the number of heads of the scores. Received: "
                 f"num_heads={self.num_heads}, scores.shape={tuple(scores.shape)}"
             )
         alpha = 1 + ops.sigmoid(to_float32(self.a))

@@ -187,23 +187,14 @@ def entmax(
     """Computes max((α − 1) zᵢ − τ, 0)^(1 / (α − 1)), with τ such that they sum to one.
 
     α = 2 is `sparsemax`, α = 1.5 is `entmax15`, and α → 1 approaches `softmax`. The
-    threshold τ comes from bisection. One Newton step from there gives it its exact
-    gradient with respect to the scores and α.
-
-    Args:
-        scores: (..., S) numbers.
-        mask: booleans that broadcast to the scores, True = may attend; or None.
-        axis: the axis to normalize.
-        alpha: α above 1 and at most 2: a number, or a tensor that broadcasts to the
-            scores with size 1 along the axis.
-
-    Returns:
-        Weights in the shape and dtype of the scores.
+    threshold τ comes from bisection; a Newton step gives τ its exact gradient with
+    respect to the scores and α. The arguments and the result are those of
+    :func:`softmax`; α is a number above 1 and at most 2, or a tensor that broadcasts to
+    the scores with size 1 along the axis.
 
     Reference:
         Peters, Niculae & Martins, "Sparse sequence-to-sequence models" (2019),
-        algorithm 1; learned α: Correia, Niculae & Martins, "Adaptively sparse
-        Transformers" (2019), section 3.
+        algorithm 1.
     """
     z = to_float32(scores)
     a = ops.cast(alpha, z.dtype) - 1

@@ -10,15 +10,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.layers.base.arguments import (
-    check_shape,
-    pass_on_policies,
-    positive,
-)
-from keras_attention.layers.base.checked import as_boolean, call_arguments
+from keras_attention.layers.base.arguments import pass_on_policies, positive
 from keras_attention.layers.base.serialization import (
     Configured,
     argument_names,
+    as_config,
     export,
 )
 from keras_attention.layers.transformer.blocks import (
@@ -27,7 +23,6 @@ from keras_attention.layers.transformer.blocks import (
     copy_layer,
     is_layer,
 )
-from keras_attention.numerics import masks
 
 Tensor = Any
 
@@ -35,11 +30,10 @@ Tensor = Any
 class MultiheadAttentionBlock(Block):
     """Attention of x to y and an MLP, each with a residual and a norm: MAB(x, y).
 
-    MAB(x, x) is a `TransformerEncoderBlock`. In the pre-norm form, x and y pass through
-    the same norm. The attention is called `self_attention` in both blocks.
+    MAB(x, x) is a `TransformerEncoderBlock`. Pre-norm, x and y pass the same norm.
     """
 
-    def build(self, inputs_shape: Any, memory_shape: Any = None) -> None:
+    def build(self, inputs_shape: Any) -> None:
         self._build_feedforward(self._build_self_attention(inputs_shape))
         self.built = True
 
@@ -72,30 +66,20 @@ class InducedSetAttention(Configured, keras.layers.Layer):
         output    = MAB(x, MAB(I, x))
 
     The points I (M, D) attend to the set, and the set attends to the result. The cost
-    is M · S, not S² as with a `TransformerEncoderBlock`. The output does not depend on
-    the order of the elements. `HopfieldPooling` or `AttentionPooling` behind a few of
-    these layers completes the Set Transformer.
+    is M · S, not S² as with a `TransformerEncoderBlock`. `HopfieldPooling` behind a few
+    of these layers completes the Set Transformer.
 
     Args:
         num_points: M, the number of inducing points.
-        num_heads: H, the number of heads of each `MultiHeadAttention`. Must be None if
-            `attention` is a layer.
-        intermediate_dim: F, the width of the hidden layer of the MLP.
-        dropout: the fraction of each sublayer's output dropped during training.
-        activation: f, a name or a function.
-        gated: whether the MLP is W₂ (f(W₁ x) ⊙ W₃ x).
-        norm_first: whether to normalize before each sublayer instead of after it. The
-            scale of the elements then reaches the output.
-        normalization: "layer" or "rms".
-        epsilon: the ε of the normalization.
-        attention: the attention of the points to the set: a layer, or a dict of further
-            arguments of a `MultiHeadAttention`; see `TransformerEncoderBlock`. The
-            attention of the set to the points is a copy with separate weights.
+        attention: the attention of the points to the set. The attention of the set to
+            the points is a copy with separate weights.
+
+    The other arguments are those of `TransformerEncoderBlock`.
 
     Call arguments:
         inputs: x, (B, S, D).
         mask: booleans (B, S), True for valid elements; defaults to the mask that the
-            inputs carry.
+            inputs carry. Masked elements do not affect other elements.
         return_attention_scores: whether to return the weights as well.
         training: whether to apply dropout.
 
@@ -104,10 +88,6 @@ class InducedSetAttention(Configured, keras.layers.Layer):
         tuple of the weights of the points (B, H, M, S) and of the elements
         (B, H, S, M), without the H axis for a layer without heads. The output carries
         the mask of the inputs.
-
-    Masking:
-        Masked elements do not affect other elements. In an empty set, the heads of the
-        points return 0.
 
     Raises:
         ValueError: for a `num_points` below 1; an `attention` with a position or a
@@ -148,19 +128,17 @@ class InducedSetAttention(Configured, keras.layers.Layer):
         sizes = num_heads, intermediate_dim, dropout, activation, gated
         options = *sizes, norm_first, normalization, epsilon
         self.points_block = self._block("points_block", *options, attention)
-        is_dict = isinstance(attention, dict)
-        ordered = {
-            name: attention.get(name) if is_dict else getattr(attention, name, None)
-            for name in ORDERED
-        }
-        if any(ordered.values()):
-            raise ValueError(
-                f"`attention` must have none of {list(ORDERED)}: the elements of a set "
-                f"have no order. Received: attention with {ordered}"
-            )
         if is_layer(attention):
             attention = copy_layer(attention, attention.name)
         self.inputs_block = self._block("inputs_block", *options, attention)
+        config = as_config(attention) or {}
+        config = config.get("config", config)  # of a layer
+        wrong = {name: config[name] for name in ORDERED if config.get(name)}
+        if wrong:
+            raise ValueError(
+                f"`attention` must have none of {list(ORDERED)}: the elements of a set "
+                f"have no order. Received: attention with {wrong}"
+            )
         for name in argument_names(Block):  # they are part of the config
             setattr(self, name, getattr(self.points_block, name))
 
@@ -170,12 +148,10 @@ class InducedSetAttention(Configured, keras.layers.Layer):
         return block
 
     def build(self, inputs_shape: Any) -> None:
-        form = "(batch, length, width)"
-        shape = check_shape("inputs", inputs_shape, form, what="rank 3,")
-        size = (self.num_points, shape[-1])
+        self.inputs_block.build(inputs_shape)
+        size = (self.num_points, inputs_shape[-1])
         self.points = self.add_weight(size, "glorot_uniform", name="points")
-        self.inputs_block.build(shape)
-        self.points_block.build((shape[0], *size))
+        self.points_block.build((inputs_shape[0], *size))
         self.built = True
 
     def call(
@@ -185,30 +161,14 @@ class InducedSetAttention(Configured, keras.layers.Layer):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
-        mask = masks.check("mask", as_boolean("mask", mask), tuple(inputs.shape[:-1]))
+        mask = self.inputs_block._check_mask("mask", mask, inputs)
         points = ops.cast(self.points, self.compute_dtype)
-        size = (ops.shape(inputs)[0], *self.points.shape)
-        points = ops.broadcast_to(ops.expand_dims(points, 0), size)  # (B, M, D)
-        options = {
-            "return_attention_scores": return_attention_scores,
-            "training": training,
-        }
+        points = ops.broadcast_to(points, (ops.shape(inputs)[0], *points.shape))
+        scores = return_attention_scores
+        options: Any = {"return_attention_scores": scores, "training": training}
         points, to_set = self.points_block(points, inputs, memory_mask=mask, **options)
         x, to_points = self.inputs_block(inputs, points, inputs_mask=mask, **options)
-        return (x, (to_set, to_points)) if return_attention_scores else x
-
-    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
-        call = call_arguments(self, args, kwargs)
-        batch, length, _ = self.inputs_block._check_shape(call["inputs"].shape)
-        output = keras.KerasTensor(call["inputs"].shape, self.compute_dtype)
-        if not call["return_attention_scores"]:
-            return output
-        sizes = (batch, self.num_points, length), (batch, length, self.num_points)
-        blocks = self.points_block, self.inputs_block
-        return output, tuple(
-            block._weights_spec("self_attention", *size)
-            for block, size in zip(blocks, sizes)
-        )
+        return (x, (to_set, to_points)) if scores else x
 
     def get_config(self) -> dict[str, Any]:
         attention = self.points_block.get_config()["attention"]
