@@ -99,12 +99,22 @@ def table(points: Sequence[Point]) -> str:
 
 def tables(raw: dict[str, Any]) -> dict[str, str]:
     """Returns the tables of docs/results/scale.md: of each series of each curve."""
-    texts = {}
+    texts = {"lookups": _lookups(raw["lookups"]["points"])}
     for name, same_curve in _by_curve(raw["scale"]["points"]).items():
         for series in dict.fromkeys(point["series"] for point in same_curve):
             points = [point for point in same_curve if point["series"] == series]
             texts[f"{name}: {series}"] = _short_table(name, points)
     return texts
+
+
+def _lookups(points: Sequence[Point]) -> str:
+    """Formats a row per series and size of learned patterns."""
+    cells = {(p["series"], p["size"], p["backend"]): _short_cell(p) for p in points}
+    rows = [
+        [name, f"{size:,}", *(cells.get((name, size, b), "–") for b in NAMES)]
+        for name, size in dict.fromkeys((p["series"], p["size"]) for p in points)
+    ]
+    return reports.table(["keys, heads, call", "patterns", *NAMES.values()], rows)
 
 
 NOISE = 1_000_000  # bytes; a smaller growth of memory is not shown in short cells
