@@ -175,9 +175,9 @@ class HopfieldLayer(TrainablePatterns):
 
     Returns:
         The output, (B, T, D) or (B, T, *output_shape), in the compute dtype. With
-        `return_attention_scores=True`, also the weights of the last step (B, H, T, S).
-        Inputs without a T axis give outputs without a T axis. The output carries the
-        mask of the inputs.
+        `return_attention_scores=True`, also the weights of the last step (B, H, T, S),
+        nearly all of them 0 with product keys. Inputs without a T axis give outputs
+        without a T axis. The output carries the mask of the inputs.
 
     Masking:
         For masked inputs, each head returns 0, so the output is the bias of the output

@@ -3,13 +3,13 @@
 The contract suite tests calls, masks, files and gradients.
 """
 
-import keras
 import numpy as np
 import pytest
 from gradients import to_numpy
 from keras import ops
 
-from keras_attention import layers, models, ops as equations, record_attention
+from keras_attention import layers, models, record_attention
+from keras_attention import ops as equations
 
 B, T, D = 2, 11, 7
 FORMS = {

@@ -106,7 +106,7 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
     """
     files = [found for name, found in raw.items() if name.startswith("scale")]
     points = [point for found in files for point in found["points"]]
-    texts = {}
+    texts = {"lookups": _lookups(raw["lookups"]["points"])}
     for name, same_curve in _by_curve(points).items():
         exponents = []
         for series in dict.fromkeys(point["series"] for point in same_curve):
@@ -124,6 +124,16 @@ def _exponent(points: Sequence[Point], backend: str) -> str:
         return "–"
     sizes, times = np.log([(p["size"], p["seconds"]) for p in own]).T
     return f"{np.polyfit(sizes, times, 1)[0]:.2f}"
+
+
+def _lookups(points: Sequence[Point]) -> str:
+    """Formats a row per series and size of learned patterns."""
+    cells = {(p["series"], p["size"], p["backend"]): _short_cell(p) for p in points}
+    rows = [
+        [name, f"{size:,}", *(cells.get((name, size, b), "–") for b in NAMES)]
+        for name, size in dict.fromkeys((p["series"], p["size"]) for p in points)
+    ]
+    return reports.table(["keys, heads, call", "patterns", *NAMES.values()], rows)
 
 
 NOISE = 1_000_000  # bytes; a smaller growth of memory is not shown in short cells
