@@ -68,6 +68,7 @@ FOLDERS = {
             "memory_networks",
             "external_memory",
             "hopfield",
+            "fast_weights",
         ),
     ],
     "models": [

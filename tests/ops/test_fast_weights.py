@@ -3,9 +3,11 @@
 import keras
 import numpy as np
 import pytest
-from gradients import to_numpy
+from calling import few_compiled
+from gradients import gradient, tensor, to_numpy
 from keras import ops
 
+from keras_attention import kernels
 from keras_attention.ops import fast_weights
 
 B, H, D, V = 2, 3, 5, 7
@@ -121,3 +123,192 @@ def test_weights_sum_values(rule, decay, strengths, length):
     del arguments["query"]
     keys = to_numpy(fast_weights.last_keys(**arguments))
     assert_near(np.einsum("bshd,bshv->bhdv", keys, value), to_numpy(state))
+
+
+@pytest.mark.parametrize("decay", ["head", "channel"])
+@pytest.mark.parametrize("lowest", [-20.0, -1e4])
+def test_strong_decays_keep_later_steps_exact(decay, lowest):
+    """After a sum of log decays of −1,000, a difference of sums is off by 1e-4."""
+    arguments = inputs(130, "delta", decay, "equal")
+    forgets = np.random.default_rng(3).uniform(size=arguments["log_decay"].shape) < 0.2
+    arguments["log_decay"] = np.where(forgets, lowest, -1e-3).astype("float32")
+    for result, expected in zip(
+        fast_weights.delta_rule(**arguments), loop(**arguments)
+    ):
+        assert_near(result, expected)
+
+
+def test_equal_keys_keep_the_last_value():
+    """The inverse of the triangular matrix has no large entries; its powers have."""
+    arguments = inputs(300, "delta", None, "equal")
+    del arguments["mask"]
+    arguments["key"][:] = arguments["key"][:, :1]
+    arguments["query"] = arguments["key"]
+    arguments["erase"][:] = 1
+    outputs, _ = fast_weights.delta_rule(**arguments)
+    assert_near(outputs, arguments["value"], 1e-6)
+
+
+@pytest.mark.parametrize("name", ["value", "key"])
+def test_masked_steps_do_nothing(name):
+    arguments = inputs(70, "delta", "channel", "channel")
+    expected = fast_weights.delta_rule(**arguments)
+    for other in (np.inf, np.nan):
+        arguments[name] = arguments[name].copy()
+        arguments[name][~arguments["mask"]] = other
+        for one, two in zip(fast_weights.delta_rule(**arguments), expected):
+            np.testing.assert_array_equal(to_numpy(one), to_numpy(two))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_is_computed_in_float32(dtype):
+    arguments = inputs(100, "linear")
+    mask, arguments = (
+        arguments["mask"],
+        {n: tensor(x, dtype) for n, x in arguments.items() if n != "mask"},
+    )
+    arguments["query"] = arguments["key"] = ops.abs(arguments["key"]) * 100
+    output, state = fast_weights.linear_attention(
+        **arguments, normalize=True, mask=mask
+    )
+    assert keras.backend.standardize_dtype(output.dtype) == dtype
+    assert keras.backend.standardize_dtype(state.dtype) == "float32"
+    rounded = {name: to_numpy(x) for name, x in arguments.items()}
+    rounded["value"] = np.concatenate([rounded["value"], np.ones((B, 100, H, 1))], -1)
+    total = loop(**rounded, mask=mask)[0]
+    assert np.abs(total).max() > 65504  # the sums overflow in float16
+    empty = total[..., -1:] == 0
+    expected = np.where(empty, 0, total[..., :-1] / np.where(empty, 1, total[..., -1:]))
+    assert_near(output, expected, 1e-2)
+
+
+def test_a_query_of_an_empty_memory_gives_zero():
+    arguments = inputs(5, "linear")
+    arguments["mask"][:] = False
+    output, state = fast_weights.linear_attention(**arguments, normalize=True)
+    assert not to_numpy(output).any()
+    assert not to_numpy(state).any()
+
+
+@pytest.mark.backends("all")
+@few_compiled(("rule", "decay", "strengths"), [CASES[6], CASES[1], CASES[4]])
+def test_gradients_equal_finite_differences(rule, decay, strengths):
+    """Along a random direction, for all arguments, over three chunks."""
+    length = 19
+    arguments = inputs(length, rule, decay, strengths)
+    arguments["state"] = np.random.default_rng(1).normal(size=(B, H, D, V))
+    mask, names = arguments.pop("mask"), [*arguments]
+    random = np.random.default_rng(2)
+    along = [random.normal(size=x.shape) for x in arguments.values()]
+    slopes = random.normal(size=(B, length, H, V)), random.normal(size=(B, H, D, V))
+
+    def total(*tensors):
+        made = dict(zip(names, tensors))
+        results = rule_of(arguments)(**made, mask=mask, chunk_size=8)
+        return sum(ops.sum(x * tensor(y)) for x, y in zip(results, slopes))
+
+    def exact(step):
+        moved = {
+            n: x.astype("float64") + step * d
+            for (n, x), d in zip(arguments.items(), along)
+        }
+        return sum((x * y).sum() for x, y in zip(loop(**moved, mask=mask), slopes))
+
+    gradients = gradient(total, *arguments.values())
+    assert all(np.isfinite(x).all() for x in gradients)
+    expected = (exact(1e-5) - exact(-1e-5)) / 2e-5
+    result = sum((x * y).sum() for x, y in zip(gradients, along))
+    scale = np.sqrt(sum((x**2).sum() for x in gradients))
+    assert abs(result - expected) <= 1e-5 * max(scale, abs(expected))
+
+
+@pytest.mark.backends("jax", "tensorflow")
+@pytest.mark.parametrize(("rule", "decay", "strengths"), [CASES[4]])
+def test_compiled_loops_over_chunks_equal_a_loop(rule, decay, strengths):
+    """Only compiled functions run the loops of these backends."""
+    arguments = inputs(70, rule, decay, strengths)
+    mask, names = arguments.pop("mask"), [*arguments]
+
+    def run(*tensors):
+        return rule_of(arguments)(**dict(zip(names, tensors)), mask=mask)
+
+    results = kernels.compiled(run, [], False)(*arguments.values())
+    for result, expected in zip(results, loop(**arguments, mask=mask)):
+        assert_near(result, expected)
+
+
+# The published recurrences, written anew in NumPy: the gated delta rule reads before
+# it writes β (v − Sᵀ k), with the query scaled by 1/√D; linear attention as a masked
+# product.
+def gated_delta_rule(query, key, value, beta, log_decay):
+    state, outputs = np.zeros((B, H, D, V)), []
+    for q, k, v, b, g in zip(
+        *(np.swapaxes(x, 0, 1) for x in (query, key, value, beta, log_decay))
+    ):
+        state = state * np.exp(g)[..., None, None]
+        error = b[..., None] * (v - np.einsum("bhdv,bhd->bhv", state, k))
+        state = state + np.einsum("bhd,bhv->bhdv", k, error)
+        outputs.append(np.einsum("bhdv,bhd->bhv", state, q * D**-0.5))
+    return np.stack(outputs, 1)
+
+
+def test_equals_the_published_gated_delta_rule():
+    arguments = inputs(100, "delta", "head", "equal")
+    del arguments["mask"]
+    wide = {name: x.astype("float64") for name, x in arguments.items()}
+    expected = gated_delta_rule(
+        wide["query"], wide["key"], wide["value"], wide["erase"], wide["log_decay"]
+    )
+    scaled = {**arguments, "query": arguments["query"] * D**-0.5}
+    assert_near(fast_weights.delta_rule(**scaled)[0], expected)
+
+
+def test_equals_the_published_chunks_of_the_delta_rule():
+    """T = (I + tril(β K Kᵀ, −1))⁻¹ diag(β); a chunk writes T V − T K S."""
+    arguments = inputs(64, "delta", None, "equal")
+    del arguments["mask"]
+    q, k, v, beta = (np.swapaxes(x, 1, 2).astype("float64") for x in arguments.values())
+    state, outputs = np.zeros((B, H, D, V)), []
+    for start in range(0, 64, 16):
+        now = [x[:, :, start : start + 16] for x in (q, k, v, beta)]
+        products = np.tril(now[3][..., None] * now[1] @ np.swapaxes(now[1], 2, 3), -1)
+        solved = np.linalg.inv(np.eye(16) + products) * now[3][:, :, None]
+        written = solved @ now[2] - solved @ now[1] @ state
+        pairs = np.tril(now[0] @ np.swapaxes(now[1], 2, 3))
+        outputs.append(now[0] @ state + pairs @ written)
+        state = state + np.swapaxes(now[1], 2, 3) @ written
+    expected = np.swapaxes(np.concatenate(outputs, 2), 1, 2)
+    assert_near(fast_weights.delta_rule(**arguments)[0], expected)
+
+
+BAD = [
+    (
+        {"state": np.zeros((B, H, V, D))},
+        r"`state` must have .*\(2, 3, 5, 7\).* Received: state.shape=\(2, 3, 7, 5\)",
+    ),
+    (
+        {"chunk_size": 32},
+        "must not exceed .* Received: chunk_size=32, a sequence of 11 steps",
+    ),
+    ({"chunk_size": 6}, "`chunk_size` must be a power of two. Received: chunk_size=6"),
+    ({"query": np.zeros((B, 7, H, D))}, r"`query` must have shape \(2, 11, 3, 5\)"),
+    (
+        {"log_decay": np.zeros((B, 11, H, V))},
+        r"`log_decay` must have shape \(2, 11, 3\) or \(2, 11, 3, 5\)",
+    ),
+    (
+        {"key": np.zeros((B, 11, D))},
+        "`key` must have shape .batch, length, heads, width.",
+    ),
+    (
+        {"erase": np.zeros((B, 11, H, D)), "write": None},
+        "`write` must be given and have shape",
+    ),
+    ({"mask": np.ones((B, 7), "bool")}, r"`mask` must have shape \(2, 11\)"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD)
+def test_bad_inputs(changes, message):
+    with pytest.raises(ValueError, match=message):
+        fast_weights.delta_rule(**{**inputs(11), **changes})

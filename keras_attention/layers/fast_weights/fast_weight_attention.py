@@ -233,7 +233,7 @@ class FastWeightAttention(AttentionLayer):
         self, name: str, shape: tuple, width: tuple, bias: Any = None, bound: int = 1
     ) -> Any:
         """Returns a built projection; `bias` is the initializer of its bias, if any."""
-        options = {"dtype": policy_of(self, name), "bound": bound}
+        options: dict[str, Any] = {"dtype": policy_of(self, name), "bound": bound}
         if bias is not None:
             options["bias_initializer"] = bias
         dense = projection(len(shape), width, name, bias is not None, **options)
@@ -373,11 +373,12 @@ class FastWeightAttention(AttentionLayer):
         self, query: Tensor, memory: Memory, state: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Returns the heads (B, T, H, V) of causal queries, and the last state."""
-        options = {**memory.gates, "mask": memory.mask, "state": state}
+        now = query, memory.key, memory.value
+        options: dict[str, Any] = {**memory.gates, "mask": memory.mask, "state": state}
         if self.rule == "delta":
-            return fast_weights.delta_rule(query, *memory[:2], **options)
+            return fast_weights.delta_rule(*now, **options)
         options["normalize"] = self._sums
-        return fast_weights.linear_attention(query, *memory[:2], **options)
+        return fast_weights.linear_attention(*now, **options)
 
     def _summary(self, memory: Memory) -> Prepared:
         """Returns the keys with which the last state sums the values, and both."""
@@ -446,9 +447,7 @@ class FastWeightAttention(AttentionLayer):
         output, weights = self._finish(heads, weights, query, rows)
         return output, weights, state
 
-    def initial_cache(
-        self, batch: Any, length: int, width: int | None = None
-    ) -> FastWeightCache:
+    def initial_cache(self, batch: Any, length: int, width: int | None = None) -> Any:
         """Returns an empty memory for `step`. Its size does not depend on `length`."""
         self._check_steps("initial_cache")
         cache_length(length)
@@ -487,15 +486,15 @@ class FastWeightAttention(AttentionLayer):
         self, query: Tensor, memory: Memory, state: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Computes `_run` for one input, without chunks."""
-        now = [x[:, 0] for x in (query, memory.key, memory.value)]
-        options = {name: x[:, 0] for name, x in memory.gates.items()}
+        now = (query[:, 0], memory.key[:, 0], memory.value[:, 0], state)
+        options: dict[str, Any] = {name: x[:, 0] for name, x in memory.gates.items()}
         if memory.mask is not None:
             options["mask"] = memory.mask[:, 0]
         if self.rule == "delta":
-            heads, state = fast_weights.delta_rule_step(*now, state, **options)
+            heads, state = fast_weights.delta_rule_step(*now, **options)
         else:
             options["normalize"] = self._sums
-            heads, state = fast_weights.linear_attention_step(*now, state, **options)
+            heads, state = fast_weights.linear_attention_step(*now, **options)
         return heads[:, None], state
 
     def _check_cache(self, inputs: Tensor, cache: FastWeightCache) -> None:

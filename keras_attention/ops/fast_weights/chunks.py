@@ -48,22 +48,23 @@ def pairs(
         erase: e ⊙ k, (X, C, D), or None.
         log_decay: (X, C, 1) or (X, C, D), or None.
     """
-    parts = [x for x in (query, erase) if x is not None]
-    rows = ops.concatenate(parts, axis=1) if parts else key  # (X, C or 2C, D)
-    size, before, after = key.shape[1], None, None
+    rows = [x for x in (query, erase) if x is not None]
+    before = after = None
     if log_decay is not None and log_decay.shape[-1] != 1:
-        products, before, after = _channel_products(rows, key, log_decay)
+        stacked = ops.stack(rows or [key], axis=1)  # (X, 1 or 2, C, D)
+        products, before, after = _by_halves(stacked, key, log_decay)
+        products = [products[:, n] for n in range(len(rows))]
     else:
-        products = ops.matmul(rows, ops.swapaxes(key, 1, 2))  # (X, C or 2C, C)
-    if log_decay is not None and log_decay.shape[-1] == 1:
+        products = [ops.matmul(x, ops.swapaxes(key, 1, 2)) for x in rows]  # (X, C, C)
+    if log_decay is not None and before is None:
         sums = _segment_sums(log_decay)  # (X, C, C)
         factors = ops.exp(sums)
-        products = products * ops.concatenate([factors] * max(1, len(parts)), axis=1)
+        products = [x * factors for x in products]
         before = sums[:, :, :1] + log_decay[:, :1]
         after = ops.swapaxes(sums[:, -1:], 1, 2)  # (X, C, 1)
     return Pairs(
-        None if erase is None else ops.tril(products[:, -size:], -1),
-        None if query is None else ops.tril(products[:, :size]),
+        None if erase is None else ops.tril(products[-1], -1),
+        None if query is None else ops.tril(products[0]),
         before,
         after,
     )
@@ -79,38 +80,27 @@ def _segment_sums(log_decay: Tensor) -> Tensor:
     return ops.matmul(ops.tril(ops.ones_like(later)), log_decay * later)
 
 
-def _channel_products(
+def _by_halves(
     rows: Tensor, key: Tensor, log_decay: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns rowₜᵀ (Γₜ / Γᵢ ⊙ kᵢ) for i ≤ t, and the sums before and after each step.
 
-    Works by halves: between halves, Γₜ / Γᵢ is the product of the decays from i to the
+    Between the halves of a chunk, Γₜ / Γᵢ is the product of the decays from i to the
     middle and from the middle to t. No exponent is positive.
 
     Args:
-        rows: (X, R·C, D), R matrices of rows.
+        rows: (X, R, C, D), R matrices of rows.
         key: (X, C, D).
         log_decay: (X, C, D).
 
     Returns:
-        The products (X, R·C, C), and two sums (X, C, D).
+        The products (X, R, C, C), and two sums (X, C, D).
     """
-    size, width = key.shape[1:]
-    count = rows.shape[1] // size
-    rows = ops.reshape(rows, (-1, count, size, width))
-    products, before, after = _by_halves(rows, key, log_decay)
-    return ops.reshape(products, (-1, count * size, size)), before, after
-
-
-def _by_halves(
-    rows: Tensor, key: Tensor, log_decay: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Computes `_channel_products` for rows (X, R, C, D)."""
     size = key.shape[1]
     if size == 1:
         products = ops.sum(rows * key[:, None], axis=-1, keepdims=True)
         return products, log_decay, ops.zeros_like(log_decay)
-    half, count, width = size // 2, *rows.shape[1::2]
+    half, count, width = size // 2, rows.shape[1], rows.shape[3]
 
     def halved(x: Tensor, axis: int) -> Tensor:  # (X, ..., C, D) to (2X, ..., C/2, D)
         return ops.concatenate(ops.split(x, 2, axis=axis), axis=0)
@@ -205,8 +195,7 @@ def prepare(
     k = ops.swapaxes(k, 1, 2)  # (X, D, C)
     if e is not None:
         solution = inverse(pair.erasing)
-        solved = ops.matmul(solution, ops.concatenate([v, e], axis=-1))
-        v, e = solved[:, :, : v.shape[-1]], solved[:, :, v.shape[-1] :]
+        v, e = ops.matmul(solution, v), ops.matmul(solution, e)
         diagonal = ops.eye(width, dtype=k.dtype)
         kept = (diagonal if kept is None else diagonal * kept) - ops.matmul(k, e)
     if kept is not None:

@@ -97,8 +97,8 @@ def linear_attention(
         hardware-efficient training" (2024).
     """
     value = _with_ones(value) if normalize else value
-    tensors = query, key, value, None, None, log_decay, mask, state
-    return _run(*tensors, chunk_size, normalize)
+    gates = None, None, log_decay
+    return _run(query, key, value, gates, mask, state, chunk_size, normalize)
 
 
 def linear_attention_step(
@@ -126,7 +126,7 @@ def linear_attention_step(
         The output (B, H, V) and the next state.
     """
     value = _with_ones(value) if normalize else value
-    return _step(query, key, value, state, None, None, log_decay, mask, normalize)
+    return _step(query, key, value, state, (None, None, log_decay), mask, normalize)
 
 
 def delta_rule(
@@ -192,7 +192,8 @@ def delta_rule(
         strengths of each channel: Hatamizadeh et al., "Gated DeltaNet-2: decoupling
         erase and write in linear attention" (2026).
     """
-    return _run(query, key, value, erase, write, log_decay, mask, state, chunk_size)
+    gates = erase, write, log_decay
+    return _run(query, key, value, gates, mask, state, chunk_size)
 
 
 def delta_rule_step(
@@ -221,7 +222,7 @@ def delta_rule_step(
     Returns:
         The output (B, H, V) and the next state.
     """
-    return _step(query, key, value, state, erase, write, log_decay, mask)
+    return _step(query, key, value, state, (erase, write, log_decay), mask)
 
 
 def read(query: Tensor, state: Tensor, *, normalize: bool = False) -> Tensor:
@@ -273,12 +274,12 @@ def weights(
     Raises:
         ValueError: if the shapes do not fit each other, or `write` has channels.
     """
-    q, k, w, e, g = _without_values(query, key, erase, write, log_decay, mask)
+    q, k, w, e, g, _ = _inputs(query, key, None, erase, write, log_decay, mask)
     (batch, length), heads = ops.shape(k)[:2], k.shape[2]
     loop.check_length(k.shape[1])
     size = chunks.power_of_two(k.shape[1])
 
-    def whole(x: Tensor | None) -> Tensor | None:  # (B, T, H, ·) to (B·H, C, ·)
+    def whole(x: Any) -> Any:  # (B, T, H, ·) to (B·H, C, ·)
         if x is None:
             return None
         x = ops.pad(x, ((0, 0), (0, size - length), (0, 0), (0, 0)))
@@ -321,44 +322,27 @@ def last_keys(
     Raises:
         ValueError: if the shapes do not fit each other, or `write` has channels.
     """
-    _, k, w, e, g = _without_values(key, key, erase, write, log_decay, mask)
+    _, k, w, e, g, _ = _inputs(key, key, None, erase, write, log_decay, mask)
     loop.check_length(k.shape[1])
     return chunks.last_keys(k, w, e, g, _chunk_size(None, k.shape[1]))
-
-
-def _without_values(
-    query: Tensor, key: Tensor, erase: Any, write: Any, log_decay: Any, mask: Any
-) -> tuple[Any, ...]:
-    """Returns the query, the key, w (B, T, H, 1), e ⊙ k or None, and the log decay."""
-    write = erase if write is None else write
-    if write is not None and len(write.shape) == 4:
-        raise ValueError(
-            "`write` must have shape (batch, length, heads): with a strength of each "
-            "channel, each channel of the values has weights of its own. "
-            f"Received: write.shape={tuple(write.shape)}"
-        )
-    ones = ops.ones_like(key[..., :1])
-    return _prepared(query, key, ones, erase, write, log_decay, mask, None)[:5]
 
 
 def _run(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    erase: Tensor | None,
-    write: Tensor | None,
-    log_decay: Tensor | None,
+    gates: tuple,
     mask: Tensor | None,
     state: Tensor | None,
     chunk_size: int | None,
     normalize: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Computes a rule over a sequence; without `erase`, that of linear attention."""
-    q, k, v, e, g, state = _prepared(
-        query, key, value, erase, write, log_decay, mask, state
-    )
-    loop.check_length(k.shape[1])
-    size = _chunk_size(chunk_size, k.shape[1])
+    erase, write, log_decay = gates
+    inputs: Any = _inputs(query, key, value, erase, write, log_decay, mask, state)
+    loop.check_length(key.shape[1])
+    size = _chunk_size(chunk_size, key.shape[1])
+    q, k, v, e, g, state = inputs
     output, state = chunks.run(q, k, v, e, g, state, size)
     output = _normalized(output) if normalize else output
     return ops.cast(output, query.dtype), state
@@ -369,115 +353,111 @@ def _step(
     key: Tensor,
     value: Tensor,
     state: Tensor,
-    erase: Tensor | None,
-    write: Tensor | None,
-    log_decay: Tensor | None,
+    gates: tuple,
     mask: Tensor | None,
     normalize: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Computes one step of a rule; without `erase`, that of linear attention."""
-    dtype = query.dtype
-    tensors = (query, key, value, erase, write, log_decay, mask)
-    tensors = (
-        None if x is None else ops.expand_dims(ops.convert_to_tensor(x), 1)
-        for x in tensors
+
+    def timed(x: Any) -> Any:
+        return None if x is None else ops.convert_to_tensor(x)[:, None]
+
+    erase, write, log_decay = map(timed, gates)
+    inputs: Any = _inputs(
+        timed(query),
+        timed(key),
+        timed(value),
+        erase,
+        write,
+        log_decay,
+        timed(mask),
+        state,
     )
-    q, k, v, e, g, state = _prepared(*tensors, state)
-    q, k, v = q[:, 0], k[:, 0], v[:, 0]
+    *sequences, state = inputs
+    now: Any = [x if x is None else x[:, 0] for x in sequences]
+    q, k, v, e, g = now
     if g is not None:
-        state = ops.exp(g[:, 0])[..., None] * state
+        state = ops.exp(g)[..., None] * state  # (B, H, D, V)
     if e is not None:
-        v = v - ops.sum(state * e[:, 0, :, :, None], axis=2)  # (B, H, V)
-    state = state + k[..., None] * v[:, :, None]  # (B, H, D, V)
+        v = v - ops.sum(state * e[..., None], axis=2)  # (B, H, V)
+    state = state + k[..., None] * v[:, :, None]
     output = ops.sum(state * q[..., None], axis=2)  # (B, H, V)
-    return ops.cast(_normalized(output) if normalize else output, dtype), state
+    return ops.cast(_normalized(output) if normalize else output, query.dtype), state
 
 
-def _prepared(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    erase: Tensor | None,
-    write: Tensor | None,
-    log_decay: Tensor | None,
-    mask: Tensor | None,
-    state: Tensor | None,
-) -> tuple[Any, ...]:
-    """Checks all tensors of a rule, and applies the strengths and the mask.
+def _inputs(
+    query: Any,
+    key: Any,
+    value: Any,
+    erase: Any,
+    write: Any,
+    log_decay: Any,
+    mask: Any,
+    state: Any = None,
+) -> Any:
+    """Checks the tensors of a rule, and applies the strengths and the mask.
 
     Returns:
         The query, the key, w ⊙ v, e ⊙ k or None, the log decay (B, T, H, 1 or D) or
-        None, and the state, all in float32.
+        None, and the state, all in float32. Without a value, v is 1, (B, T, H, 1).
     """
-    if erase is not None and write is None:
-        if len(erase.shape) == 4:
-            raise ValueError(
-                "`write` must be given with an `erase` strength of each channel. "
-                f"Received: erase.shape={tuple(erase.shape)}, write=None"
-            )
-        write = erase
-    _check_shapes(query, key, value, erase, write, log_decay)
-    named = (query, key, value, erase, write, log_decay)
-    q, k, v, e, w, g = (
-        None if x is None else to_float32(ops.convert_to_tensor(x)) for x in named
-    )
-    e, w, g = (
-        x[..., None] if x is not None and len(x.shape) == 3 else x for x in (e, w, g)
-    )
-    mask = masks.check("mask", mask, tuple(k.shape[:2]))
-    if mask is not None:
-        valid = ops.cast(mask, "bool")[:, :, None, None]
-        k, v = ops.where(valid, k, 0.0), ops.where(valid, v, 0.0)
-        g = None if g is None else ops.where(valid, g, 0.0)
-        e = None if e is None else ops.where(valid, e, 0.0)
-        w = None if w is None else ops.where(valid, w, 0.0)
-    shape = (ops.shape(k)[0], *k.shape[2:], v.shape[3])
-    if state is None:
-        state = ops.zeros(shape, k.dtype)
-    else:
-        _check("state", state, (k.shape[0], *shape[1:]))
-        state = ops.cast(state, k.dtype)
-    return q, k, v if w is None else w * v, None if e is None else e * k, g, state
-
-
-def _check_shapes(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    erase: Tensor | None,
-    write: Tensor | None,
-    log_decay: Tensor | None,
-) -> None:
+    write = erase if write is None else write
+    if (
+        write is not None
+        and len(write.shape) == 4
+        and (value is None or erase is write)
+    ):
+        raise ValueError(
+            "`write` must be given and have shape (batch, length, heads) where `erase` "
+            "has channels, and for the weights of values. "
+            f"Received: write.shape={tuple(write.shape)}"
+        )
     shape = tuple(key.shape)
     if len(shape) != 4:
         raise ValueError(
             "`key` must have shape (batch, length, heads, width). "
             f"Received: key.shape={shape}"
         )
+    heads = shape[:3]
     _check("query", query, shape)
-    _check("value", value, (*shape[:3], None))
-    per_head, per_value = shape[:3], (*shape[:3], value.shape[-1])
-    for name, x, other in (
-        ("erase", erase, shape),
-        ("write", write, per_value),
-        ("log_decay", log_decay, shape),
-    ):
-        if x is not None:
-            _check(name, x, per_head if len(x.shape) == 3 else other, per_head)
-
-
-def _check(name: str, x: Tensor, shape: tuple, or_shape: tuple | None = None) -> None:
-    """Raises a ValueError for another shape; None is any size."""
-    received = tuple(x.shape)
-    fits = len(received) == len(shape) and all(
-        None in (a, b) or a == b for a, b in zip(received, shape)
-    )
-    if not fits:
-        forms = [shape] if or_shape in (None, shape) else [or_shape, shape]
-        raise ValueError(
-            f"`{name}` must have shape {' or '.join(map(str, forms))} to fit the keys "
-            f"and values. Received: {name}.shape={received}"
+    value = ops.ones_like(key[..., :1]) if value is None else value
+    columns = value.shape[-1]
+    _check("value", value, (*heads, columns))
+    _check("erase", erase, heads, shape)
+    _check("write", write, heads, (*heads, columns))
+    _check("log_decay", log_decay, heads, shape)
+    mask = masks.check("mask", mask, heads[:2])
+    tensors: Any = (query, key, value, erase, write, log_decay)
+    tensors = [x if x is None else ops.convert_to_tensor(x) for x in tensors]
+    tensors = [x if x is None else to_float32(x) for x in tensors]
+    q, k, v, e, w, g = tensors
+    e, w, g = (x if x is None or len(x.shape) == 4 else x[..., None] for x in (e, w, g))
+    if mask is not None:
+        valid = mask[:, :, None, None]
+        k, v, e, w, g = (
+            x if x is None else ops.where(valid, x, 0.0) for x in (k, v, e, w, g)
         )
+    sizes = (shape[2], shape[3], columns)
+    if state is None:
+        state = ops.zeros((ops.shape(k)[0], *sizes), k.dtype)
+    _check("state", state, (shape[0], *sizes))
+    v, e = v if w is None else w * v, e if e is None else e * k
+    return q, k, v, e, g, ops.cast(state, k.dtype)
+
+
+def _check(name: str, x: Any, *shapes: tuple) -> None:
+    """Raises a ValueError if a tensor has none of the shapes; None is any size."""
+    if x is None:
+        return
+    received = tuple(x.shape)
+    for shape in shapes:
+        same = (a == b or None in (a, b) for a, b in zip(received, shape))
+        if len(received) == len(shape) and all(same):
+            return
+    raise ValueError(
+        f"`{name}` must have shape {' or '.join(map(str, shapes))}, to fit `key` and "
+        f"`value`. Received: {name}.shape={received}"
+    )
 
 
 def _chunk_size(chunk_size: int | None, length: Any) -> int:
