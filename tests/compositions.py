@@ -44,7 +44,7 @@ ATTENTIONS: dict[str, Callable[..., Any]] = {
     "rotary": lambda **k: layers.MultiHeadAttention(3, 2, position="rotary", **k),
     "grouped": lambda **k: layers.MultiHeadAttention(4, 3, num_key_value_heads=2, **k),
     "hopfield": lambda **k: layers.Hopfield(2, 3, update_steps=2, **k),
-    "fast_weights": lambda **k: layers.FastWeightAttention(2, 3, **k),
+    "fast_weights": lambda **k: layers.FastWeightAttention(2, 3, rule="linear", **k),
     "keras_multi_head": lambda **k: keras.layers.MultiHeadAttention(2, 3, **k),
     "keras_window": lambda **k: ATTENTIONS["keras_multi_head"](sliding_window=2, **k),
     "keras_grouped": lambda **k: keras.layers.GroupQueryAttention(3, 4, 2, **k),
