@@ -10,8 +10,8 @@ written value vₜ. The rows rₜ solve a triangular system:
 
     (I + A) R = V − (Γ ⊙ E) S,    Aₜᵢ = eₜᵀ (Γₜ / Γᵢ ⊙ kᵢ) for i < t, else 0
 
-So the state after the chunk is P S + Z with matrices P (D, D) and Z (D, V) that do not
-depend on S. They are computed for all chunks at once, and only S ← P S + Z is a loop.
+All that does not depend on S is computed for all chunks at once. The loop over chunks
+computes R and the next state.
 
 Shapes: N chunks, B batch, H heads, C steps of a chunk, D width of a key, V width of a
 value, X = N·B·H.
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import keras
 from keras import ops
 
 from keras_attention.ops.sequence import loop
@@ -146,7 +147,7 @@ def inverse(a: Tensor) -> Tensor:
 
 
 class Chunks(NamedTuple):
-    """All chunks of a sequence, prepared for the loop S ← P S + Z."""
+    """All chunks of a sequence, prepared for the loop."""
 
     query: Tensor | None  # Γ ⊙ Q, (X, C, D)
     key: Tensor  # (Γ_C / Γᵢ ⊙ kᵢ)ᵀ, (X, D, C)
@@ -154,8 +155,9 @@ class Chunks(NamedTuple):
     erase: Tensor | None  # (I + A)⁻¹ (Γ ⊙ E), (X, C, D)
     reading: Tensor | None  # see `Pairs`
     solution: Tensor | None  # (I + A)⁻¹, (X, C, C)
-    kept: Tensor | None  # P: (N, B, H, D, D), or (N, B, H, 1 or D, 1) without erasing
-    merge: Any  # a function from (N, B, H, C, ·) or (X, C, ·) to (B, T, H, ·)
+    decay: Tensor | None  # Γ_C, (X, 1 or D, 1)
+    stack: Any  # a function from (X, ·, ·) to (N, B, H, ·, ·)
+    merge: Any  # a function from (X, C, ·) to (B, T, H, ·)
 
 
 def prepare(
@@ -167,7 +169,7 @@ def prepare(
     chunk_size: int,
 ) -> Chunks:
     """Computes all that does not depend on the state; see `run` for the arguments."""
-    (batch, length), (heads, width) = ops.shape(key)[:2], key.shape[2:]
+    (batch, length), heads = ops.shape(key)[:2], key.shape[2]
     count = (length + chunk_size - 1) // chunk_size
     padding = count * chunk_size - length
 
@@ -178,6 +180,9 @@ def prepare(
         x = ops.transpose(x, (1, 0, 3, 2, 4))  # (N, B, H, C, ·)
         return ops.reshape(x, (-1, chunk_size, x.shape[-1]))
 
+    def stack(x: Tensor) -> Tensor:
+        return ops.reshape(x, (count, batch, heads, *x.shape[1:]))
+
     def merge(x: Tensor) -> Tensor:  # (X, C, ·) to (B, T, H, ·)
         x = ops.reshape(x, (count, batch, heads, chunk_size, x.shape[-1]))
         x = ops.transpose(x, (1, 0, 3, 2, 4))  # (B, N, C, H, ·)
@@ -186,21 +191,17 @@ def prepare(
     tensors = (query, key, value, erase, log_decay)
     q, k, v, e, g = (None if x is None else split(x) for x in tensors)
     pair = pairs(q, k, e, g)
-    kept = solution = None
+    decay = solution = None
     if g is not None:
         until = ops.exp(pair.before)  # Γ, (X, C, 1 or D)
         q, e = (None if x is None else x * until for x in (q, e))
         k = k * ops.exp(pair.after)
-        kept = ops.swapaxes(until[:, -1:], 1, 2)  # (X, 1 or D, 1)
+        decay = ops.swapaxes(until[:, -1:], 1, 2)  # (X, 1 or D, 1)
     k = ops.swapaxes(k, 1, 2)  # (X, D, C)
     if e is not None:
         solution = inverse(pair.erasing)
         v, e = ops.matmul(solution, v), ops.matmul(solution, e)
-        diagonal = ops.eye(width, dtype=k.dtype)
-        kept = (diagonal if kept is None else diagonal * kept) - ops.matmul(k, e)
-    if kept is not None:
-        kept = ops.reshape(kept, (count, batch, heads, *kept.shape[1:]))
-    return Chunks(q, k, v, e, pair.reading, solution, kept, merge)
+    return Chunks(q, k, v, e, pair.reading, solution, decay, stack, merge)
 
 
 def run(
@@ -227,22 +228,21 @@ def run(
         The outputs (B, T, H, V) and the state (B, H, D, V) after the last step.
     """
     c = prepare(query, key, value, erase, log_decay, chunk_size)
-    (batch, heads), (width, columns) = ops.shape(state)[:2], state.shape[2:]
-    added = ops.matmul(c.key, c.value)  # Z, (X, D, V)
-    added = ops.reshape(added, (-1, batch, heads, width, columns))
-    changes = (added,) if c.kept is None else (added, c.kept)
+    changes = [c.key, c.value, c.erase, c.decay]
+    if erase is None:  # what is written does not depend on the state
+        changes[:2] = [None, ops.matmul(c.key, c.value)]  # (X, D, V)
+    named = {n: c.stack(x) for n, x in zip("kved", changes) if x is not None}
 
-    def next_chunk(state: Tensor, change: tuple) -> tuple[Tensor, Tensor]:
-        start, (new, *kept) = state, change
-        for p in kept:
-            state = p * state if c.erase is None else ops.matmul(p, state)
-        return state + new, start
+    def next_chunk(state: Tensor, now: dict) -> tuple[Tensor, tuple]:
+        decayed = now["d"] * state if "d" in now else state
+        if erase is None:
+            return decayed + now["v"], (state,)
+        written = now["v"] - ops.matmul(now["e"], state)  # (B, H, C, V)
+        return decayed + ops.matmul(now["k"], written), (state, written)
 
-    last, starts = _scan(next_chunk, state, changes)  # (N, B, H, D, V)
-    starts = ops.reshape(starts, (-1, width, columns))  # (X, D, V)
-    written = c.value
-    if c.erase is not None:
-        written = written - ops.matmul(c.erase, starts)  # R, (X, C, V)
+    last, outputs = _scan(next_chunk, state, named)
+    starts, *written = (ops.reshape(x, (-1, *x.shape[3:])) for x in outputs)
+    (written,) = written or (c.value,)
     output = ops.matmul(c.query, starts) + ops.matmul(c.reading, written)
     return c.merge(output), last
 
@@ -266,31 +266,31 @@ def last_keys(
         chunk_size: C, a power of two.
     """
     c = prepare(None, key, write, erase, log_decay, chunk_size)
-    k = c.key  # (X, D, C)
-    if c.solution is not None:
+    k, kept = c.key, c.decay  # (X, D, C)
+    one = ops.ones((1, 1), key.dtype)
+    if erase is not None:
+        one = ops.eye(key.shape[3], dtype=key.dtype)
+        kept = (one if kept is None else one * kept) - ops.matmul(k, c.erase)  # P
         k = ops.matmul(k, c.solution)
-    if c.kept is not None:
-        kept = ops.flip(c.kept, axis=0)
-        one = ops.ones_like(kept[0])
-        if erase is not None:
-            one = one * ops.eye(key.shape[3], dtype=key.dtype)
+    if kept is not None:
+        kept = ops.flip(c.stack(kept), axis=0)  # (N, B, H, ·, ·)
 
-        def earlier(later: Tensor, change: tuple) -> tuple[Tensor, Tensor]:
-            p = change[0]
-            return later * p if erase is None else ops.matmul(later, p), later
+        def earlier(later: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
+            return (later * p if erase is None else ops.matmul(later, p)), later
 
-        _, later = _scan(earlier, one, (kept,))  # (N, B, H, ·, ·)
+        _, later = _scan(earlier, one * ops.ones_like(kept[0]), kept)
         later = ops.reshape(ops.flip(later, axis=0), (-1, *later.shape[3:]))
         k = later * k if erase is None else ops.matmul(later, k)
     return c.merge(ops.swapaxes(k, 1, 2)) * write
 
 
-def _scan(step: Any, state: Tensor, inputs: tuple) -> tuple[Tensor, Tensor]:
+def _scan(step: Any, state: Tensor, inputs: Any) -> tuple[Tensor, Any]:
     """Scans over chunks; a single chunk needs no loop."""
-    if inputs[0].shape[0] != 1:
+    tree = keras.tree
+    if tree.flatten(inputs)[0].shape[0] != 1:
         return loop.scan(step, state, inputs)
-    state, output = step(state, tuple(x[0] for x in inputs))
-    return state, output[None]
+    state, output = step(state, tree.map_structure(lambda x: x[0], inputs))
+    return state, tree.map_structure(lambda x: x[None], output)
 
 
 def power_of_two(size: int) -> int:

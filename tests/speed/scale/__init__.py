@@ -6,7 +6,7 @@ A curve has a size that grows, such as the length of a sequence, and series, suc
 
 from __future__ import annotations
 
-from speed.scale import attention, memories, memory_networks, sets
+from speed.scale import attention, fast_weights, memories, memory_networks, sets
 from speed.scale import generation as sources
 from speed.scale.curve import Curve
 
@@ -16,6 +16,8 @@ CURVES: dict[str, Curve] = {
         attention.attention_curve(),
         attention.window_curve(),
         sets.sets_curve(),
+        fast_weights.training_curve(),
+        fast_weights.tokens_curve(),
         sources.curve(),
         memories.patterns_curve(),
         memories.lookups_curve(),
