@@ -23,7 +23,10 @@ PACKAGE = keras_attention.__name__
 BASE_CONFIG = {*keras.layers.Layer().get_config(), *keras.Model().get_config()}
 
 # Names of methods that layers and models define for Keras, and for each other.
-INTERNAL = ("build", "check_", "compute_", "from_config", "get_config", "make_layers")
+INTERNAL = (
+    *("build", "check_", "compute_", "from_config", "get_config", "make_layers"),
+    *("torchtree_", "tree_"),
+)
 OF_KERAS = {
     name
     for cls in (keras.Model, keras.layers.Layer, keras.callbacks.Callback)

@@ -93,14 +93,17 @@ def masked_attention(
 ) -> Tensor | None:
     """Computes attention by tiles, each with a range of keys that its rows need."""
     tensors = query, key, value
-    if not all(isinstance(x, torch.Tensor) for x in tensors) or is_traced(query):
+    if not all(
+        isinstance(x, torch.Tensor) and x.device.type != "meta" for x in tensors
+    ):
         return None
-    if not tiles.pays(*tensors) or _is_transformed():
+    if not tiles.pays(*tensors) or _is_traced() or _is_transformed():
         return None
     keys, count, mask = key.shape[1], math.ceil(query.shape[1] / ROWS), mask.aligned()
     first, last = tiles.ranges(mask, ROWS, count, keys, COLUMNS)
     # A tile that sees no key meets a block of masked keys, for its gradient.
     first = first.clip(max=(keys - 1) // COLUMNS)
+    # A `Replayer` cannot trace the values, so calls of this size are not replayed.
     ranges = torch.stack([first, torch.maximum(last, first + 1)], -1).tolist()
     batch = len(query) if len(ranges) > 1 else 1  # parts with ranges of their own
     options = {"scale": scale, "enable_gqa": query.shape[2] != key.shape[2]}

@@ -595,6 +595,8 @@ def explain(layer: Any, arguments: Arguments, error: Exception) -> None:
 def _broken(layer: Any, arguments: Arguments) -> Iterator[str]:
     """Yields the rules that the inputs of a call break."""
     for name, x in arguments.items():
+        if isinstance(x, Mask):
+            continue
         if not hasattr(x, "shape") or not hasattr(x, "dtype"):
             yield f"`{name}` must be a tensor or an array. Received: {_show(name, x)}"
         elif isinstance(x, np.ndarray) and x.dtype.kind not in "biuf":

@@ -94,6 +94,7 @@ def test_functional_models_hold_symbolic_masks(tmp_path):
 
 
 @needs_training
+@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.backends("all", reason="each backend has its own structures")
 def test_functional_models_learn_in_half_precision():
     keras.config.set_dtype_policy("mixed_bfloat16")
