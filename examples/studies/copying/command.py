@@ -10,7 +10,7 @@ training nor in the vocabulary. Three ways to write a name are compared:
 - copy: `Seq2Seq(copy=…)`, a pointer-generator (See et al., 2017).
 - none: the same without copying. It can only write the unknown word.
 - replaced: the network of "none". Each unknown word that it writes is replaced by the
-  source word with the largest attention weight (Luong et al., 2015).
+  source word with the largest attention weight.
 
 The networks are otherwise equal, and so are their batches. BLEU on Tatoeba needs the
 extra `bench` (sacrebleu).
