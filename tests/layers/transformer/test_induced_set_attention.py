@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from compositions import ATTENTIONS
 from gradients import gradient, to_numpy
 from heads import close, normal, reference, shaken
 from keras import ops
@@ -98,6 +99,16 @@ def test_an_attention_layer_is_copied_for_the_way_back():
     ]
     for found, wanted in zip(maps.values(), (to_set, to_points)):
         close(found, wanted)
+
+
+@pytest.mark.parametrize("name", ["additive", "grouped", "rbf", "keras_multi_head"])
+def test_other_attentions_keep_the_rules_of_sets(name):
+    attention = ATTENTIONS[name]()
+    layer = layers.InducedSetAttention(M, intermediate_dim=F, attention=attention)
+    output = to_numpy(layer(SETS, VALID))
+    found = to_numpy(layer(np.where(VALID[:, :, None], SETS, 1e4), VALID))
+    close(found[VALID], output[VALID])
+    close(layer(SETS[:, ORDER], VALID[:, ORDER]), output[:, ORDER])
 
 
 def test_a_set_transformer_without_padding_and_with_it():

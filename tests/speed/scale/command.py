@@ -82,7 +82,9 @@ def main(args: argparse.Namespace) -> int:
     check(args)
     facts = {**machine(args.threads), "clock": args.clock}
     print(idle_line(facts), file=sys.stderr)
-    document = report.document(facts, kept(args))
+    old = kept(args)
+    document = report.document(facts, old["points"])
+    document["versions"] |= old.get("versions", {})
     for curve in (CURVES[name] for name in args.curve or CURVES):
         for backend in args.backend:
             for point in points(curve, backend, args):
@@ -128,16 +130,17 @@ def check(args: argparse.Namespace) -> None:
             )
 
 
-def kept(args: argparse.Namespace) -> list[Point]:
-    """Returns the points of the file that the command adds to.
+def kept(args: argparse.Namespace) -> dict[str, Any]:
+    """Returns the content of the file that the command adds to.
 
     Raises:
         UsageError: If the file is not a file of this command.
     """
     if not args.add or not args.json.exists():
-        return []
+        return {"points": []}
     try:
-        return list(json.loads(args.json.read_text(encoding="utf-8"))["points"])
+        old = dict(json.loads(args.json.read_text(encoding="utf-8")))
+        return {**old, "points": list(old["points"])}
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{args.json} is no file of this command: {error}") from error
 
