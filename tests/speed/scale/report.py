@@ -99,7 +99,9 @@ def table(points: Sequence[Point]) -> str:
 
 def tables(raw: dict[str, Any]) -> dict[str, str]:
     """Returns the tables of docs/results/scale.md: of each series of each curve."""
-    texts = {"lookups": _lookups(raw["lookups"]["points"])}
+    texts = {
+        name: _lookups(raw[name]["points"]) for name in ("lookups",) if name in raw
+    }
     for name, same_curve in _by_curve(raw["scale"]["points"]).items():
         for series in dict.fromkeys(point["series"] for point in same_curve):
             points = [point for point in same_curve if point["series"] == series]
