@@ -73,11 +73,15 @@ def main():
     # The logits are the hidden states times the embeddings.
     states = keras.Model(model.inputs, model.get_layer("final_norm").output)
     keys = flat(states.predict({"tokens": train[0]}, verbose=0))
-    # The largest inner products of (h, 1) and (hᵢ, −½‖hᵢ‖²) have the least distances.
-    lengths = (keys**2).sum(1, keepdims=True)
-    count = min(arguments.neighbours, len(keys))
+    # The largest inner products of (h, r) and (hᵢ, (c − ‖hᵢ‖²/2)/r) have the least
+    # distances, for all c and r. The index works best with numbers of one size.
+    halves = (keys**2).sum(1, keepdims=True) / 2
+    r = halves.std() / keys.std()
     index = models.VectorIndex(
-        np.hstack([keys, -lengths / 2]), arguments.kind, count, seed=arguments.seed
+        np.hstack([keys, (halves.mean() - halves) / r]),
+        arguments.kind,
+        min(arguments.neighbours, len(keys)),
+        seed=arguments.seed,
     )
 
     def chances(inputs, labels):
@@ -88,7 +92,7 @@ def main():
         alone = np.exp(logits[np.arange(len(right)), right]) / np.exp(logits).sum(1)
         voted = np.zeros((len(right), len(SHARPNESS)))
         for i, h in enumerate(flat(states.predict({"tokens": inputs}, verbose=0))):
-            nearest = index.candidates(query=np.append(h, 1))
+            nearest = index.candidates(query=np.append(h, r))
             distances = ((keys[nearest] - h) ** 2).sum(1)
             votes = np.exp(np.outer(SHARPNESS, distances.min() - distances))  # (β, k)
             agrees = train[1].ravel()[nearest] == right[i]

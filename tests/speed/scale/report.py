@@ -106,7 +106,7 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
     """
     files = [found for name, found in raw.items() if name.startswith("scale")]
     points = [point for found in files for point in found["points"]]
-    texts = {"lookups": _lookups(raw["lookups"]["points"])}
+    texts = {n: _lookups(raw[n]["points"]) for n in ("lookups",) if n in raw}
     for name, same_curve in _by_curve(points).items():
         exponents = []
         for series in dict.fromkeys(point["series"] for point in same_curve):
