@@ -1,7 +1,6 @@
-"""Associative recall: the value of a key, asked once (`generate`) or for all keys.
+"""Associative recall: stories of two-word facts and a question about one of them.
 
-`generate` makes stories of two-word facts and a question about one of them. Each
-sentence of a story is a fact: a key and its value. The question is one of the
+Each sentence of a story is a fact: a key and its value. The question is one of the
 keys, and the answer is its value. The question comes after the story, so a model that
 reads from left to right must remember all facts.
 
@@ -14,11 +13,6 @@ stories = recall.generate(count=1_000, facts=8, seed=0)
 stories.inputs["story"].shape               # (1000, 8, 2)
 recall.words(stories.inputs["story"][0])    # ['k7 v3', 'k21 v3', …]
 ```
-
-`multi_query` makes sequences of tokens, in which all keys return after all pairs, in
-another order and at growing distances. A language model predicts the value of each.
-
-    k₁ v₁ k₂ v₂ … k_K v_K · · k₂ · · · k₁ ·  →  v₂, v₁
 """
 
 from __future__ import annotations
@@ -118,109 +112,6 @@ def generate(
         number.astype("int32"),
         asked,
     )
-
-
-class Sequences(NamedTuple):
-    """Training arrays of `multi_query`.
-
-    Attributes:
-        tokens: int32 (N, T), the inputs of a language model.
-        targets: int32 (N, T), the value of the key at each query, 0 elsewhere.
-        queries: int32 (N, K), the positions of the queries in ascending order.
-    """
-
-    tokens: np.ndarray
-    targets: np.ndarray
-    queries: np.ndarray
-
-
-def multi_query(
-    count: int,
-    length: int,
-    pairs: int,
-    seed: int | Sequence[int] = 0,
-    vocabulary_size: int = 8192,
-    power: float = 0.01,
-    random_filler: bool = False,
-) -> Sequences:
-    """Generates multi-query associative recall: all pairs, then each key once more.
-
-    The K keys of a sequence are distinct, and so are its values. After the pairs, a key
-    returns at every second position at most. Place g = 1, 2, … is chosen in proportion
-    to g^(power − 1), without replacement, so that most queries follow soon. Tokens 1 to
-    V/2 − 1 are keys, and V/2 to V − 1 are values. Token 0 fills the other positions.
-
-    Train with the loss `SparseCategoricalCrossentropy(from_logits=True,
-    ignore_class=0)`, which ignores all positions but the queries.
-
-    Args:
-        count: N, the number of sequences.
-        length: T, an even number of tokens, at least 4 K.
-        pairs: K, the number of pairs and of queries.
-        seed: seed for `numpy.random.default_rng`.
-        vocabulary_size: V, an even number above 2 K.
-        power: exponent of the law of the places; 1 is uniform.
-        random_filler: whether random tokens of the vocabulary take the place of 0.
-
-    Raises:
-        ValueError: a number of examples or pairs below 1, an odd or too small length
-            or vocabulary, or a power that is not above 0.
-
-    Example:
-
-    >>> from keras_attention.datasets import recall
-    >>> data = recall.multi_query(2, length=16, pairs=3, seed=1, vocabulary_size=20)
-    >>> print(data.tokens[0])
-    [ 9 19  5 17  2 10  9  0  0  0  2  0  5  0  0  0]
-    >>> print(data.targets[0])
-    [ 0  0  0  0  0  0 19  0  0  0 10  0 17  0  0  0]
-
-    Reference:
-        Arora, Eyuboglu, Timalsina, Johnson, Poli, Zou, Rudra & Ré, "Zoology: Measuring
-        and improving recall in efficient language models" (2023),
-        https://arxiv.org/abs/2312.04927. The paper has V = 8,192, power 0.01, and from
-        64 tokens with 4 pairs to 512 tokens with 64 pairs.
-    """
-    if count < 1 or pairs < 1 or not power > 0:
-        raise ValueError(
-            "`count` and `pairs` must be at least 1, and `power` above 0. "
-            f"Received: count={count}, pairs={pairs}, power={power}"
-        )
-    for name, size, least in (
-        ("length", length, 4 * pairs),
-        ("vocabulary_size", vocabulary_size, 2 * pairs + 2),
-    ):
-        if size % 2 or size < least:
-            raise ValueError(
-                f"`{name}` must be even and at least {least} for {pairs} pairs. "
-                f"Received: {name}={size}"
-            )
-    rng, half = np.random.default_rng(seed), vocabulary_size // 2
-    keys = 1 + _choose(rng, np.ones(half - 1), count, pairs)  # (N, K)
-    values = half + _choose(rng, np.ones(half), count, pairs)  # (N, K)
-    law = np.arange(1.0, length // 2 - pairs + 1) ** (power - 1)
-    queries = 2 * (pairs + _choose(rng, law, count, pairs))  # (N, K)
-    tokens, targets = np.zeros((2, count, length), "int32")
-    tokens[:, : 2 * pairs] = np.stack([keys, values], -1).reshape(count, -1)
-    np.put_along_axis(tokens, queries, keys, 1)
-    np.put_along_axis(targets, queries, values, 1)
-    if random_filler:
-        filler = rng.integers(0, vocabulary_size, tokens.shape, "int32")
-        tokens = np.where(tokens == 0, filler, tokens)
-    return Sequences(tokens, targets, np.sort(queries).astype("int32"))
-
-
-def _choose(
-    rng: np.random.Generator, weights: np.ndarray, count: int, size: int
-) -> np.ndarray:
-    """Chooses `size` indices a row, one by one, in proportion to the weights (W,).
-
-    The order of exponential waiting times is that of such choices without replacement.
-    """
-    times = rng.exponential(size=(count, len(weights))) / weights  # (N, W)
-    first = times.argpartition(size - 1)[:, :size]  # (N, K)
-    order = np.take_along_axis(times, first, 1).argsort()
-    return np.take_along_axis(first, order, 1)
 
 
 def words(sentences: np.ndarray, values: int = VALUES) -> list[str]:

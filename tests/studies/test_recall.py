@@ -10,6 +10,7 @@ from keras import ops
 from keras_attention.models import CausalLM
 from studies import command_line
 from studies.recall import command, models, report, training
+from studies.recall.sequences import multi_query
 
 
 @pytest.fixture
@@ -19,6 +20,61 @@ def tiny(monkeypatch):
     monkeypatch.setattr(training, "VOCABULARY", 40)
     for module in (training, report):
         monkeypatch.setattr(module, "SLICES", ((8, 2), (12, 3)))
+
+
+def test_the_keys_of_all_pairs_return_once_with_their_values_as_targets():
+    data = multi_query(300, length=26, pairs=5, seed=2, vocabulary_size=14)
+    assert data.tokens.shape == (300, 26)
+    assert {part.dtype for part in data} == {np.dtype("int32")}
+    for tokens, queries, answers in zip(*data):
+        keys, values = tokens[:10].reshape(5, 2).T
+        assert len({*keys}) == len({*values}) == 5
+        assert 1 <= keys.min() <= keys.max() < 7 <= values.min() <= values.max() < 14
+        assert (queries % 2 == 0).all()
+        assert queries.min() >= 10
+        assert (queries[1:] > queries[:-1]).all()
+        assert {*zip(tokens[queries], answers)} == {*zip(keys, values)}
+        assert np.count_nonzero(tokens) == 15  # the others are filler
+    assert {*data.tokens[:, 0]} == {*range(1, 7)}
+    assert {*data.tokens[:, 1]} == {*range(7, 14)}
+
+
+def test_queries_follow_the_power_law():
+    small = {"seed": 0, "vocabulary_size": 10}
+    data = multi_query(4000, length=16, pairs=1, power=0.5, **small)
+    places = np.bincount((data.queries[:, 0] - 2) // 2, minlength=7) / 4000
+    law = np.arange(1, 8) ** -0.5
+    np.testing.assert_allclose(places, law / law.sum(), atol=0.025)
+    two = multi_query(4000, length=12, pairs=2, power=0.01, **small)
+    first = two.tokens[:, 0] == two.tokens[np.arange(4000), two.queries[:, 0]]
+    # The first key tends to return first. Its place is chosen first.
+    law = np.arange(1, 5) ** -0.99 / (np.arange(1, 5) ** -0.99).sum()
+    wanted = sum(
+        law[i] * law[j] / (1 - law[i]) for i in range(4) for j in range(i + 1, 4)
+    )
+    np.testing.assert_allclose(first.mean(), wanted, atol=0.025)
+
+
+def test_a_seed_repeats_the_sequences():
+    first, again, other = (multi_query(3, 40, 5, seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first.tokens, again.tokens)
+    assert not np.array_equal(first.tokens, other.tokens)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"length": 13}, "`length` must be even and at least 12 for 3 pairs.*13"),
+        ({"length": 10}, "`length` must be even and at least 12 for 3 pairs.*10"),
+        ({"vocabulary_size": 6}, "`vocabulary_size` must be even and at least 8 .*6"),
+        ({"count": 0}, "`count` and `pairs` must be at least 1.*count=0"),
+        ({"pairs": 0}, "`count` and `pairs` must be at least 1.*pairs=0"),
+        ({"power": 0}, "`power` above 0.*power=0"),
+    ],
+)
+def test_wrong_sizes_are_named(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        multi_query(**{"count": 2, "length": 12, "pairs": 3, **wrong})
 
 
 def test_the_short_convolution_reads_no_later_token():

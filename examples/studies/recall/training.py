@@ -8,9 +8,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_attention.datasets import recall
 from studies.five_tasks.training import TEST, TRAIN, Budget
 from studies.recall.models import MEMORIES, VOCABULARY, sized, weights_of
+from studies.recall.sequences import multi_query
 from studies.reports import thinned
 
 # Tokens and pairs of a sequence: those of figure 2 of the paper, and 256 tokens with 32
@@ -35,9 +35,8 @@ def batch(
     tokens: int, pairs: int, count: int, seed: list[int]
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Returns the inputs of `count` sequences, and the answers (B, K)."""
-    data = recall.multi_query(count, tokens, pairs, seed, VOCABULARY)
-    inputs = {"tokens": data.tokens, "queries": data.queries}
-    return inputs, np.take_along_axis(data.targets, data.queries, 1)
+    data = multi_query(count, tokens, pairs, seed, VOCABULARY)
+    return {"tokens": data.tokens, "queries": data.queries}, data.answers
 
 
 class Fresh(keras.utils.PyDataset):
