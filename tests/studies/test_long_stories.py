@@ -99,7 +99,7 @@ def test_the_command_trains_tests_and_resumes(monkeypatch, tmp_path, capsys):
         in report.tables(raw)["accuracy"]
     )
     left, right = picture.plot_lengths(report.series(raw)).axes
-    assert len(left.lines) == len(right.lines) == 2
+    assert len(left.lines) == len(right.lines) == 3  # and a hash
     assert "memnn, task 1, seed 0" in capsys.readouterr().out
 
 

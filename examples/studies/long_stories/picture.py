@@ -14,7 +14,7 @@ _MARKERS = "osD^vP"
 def plot_lengths(
     series: Sequence[Mapping[str, Any]],
     x_label: str = "tokens of a story",
-    y_labels: Sequence[str] = ("accuracy", "peak of memory, MB a story"),
+    y_labels: Sequence[str] = ("accuracy", "memory per story, MB"),
     title: str | None = None,
 ) -> Figure:
     """Plots an accuracy and a size over a length, side by side.

@@ -110,14 +110,16 @@ def series(raw: dict[str, Any], task: int = 1) -> list[dict[str, Any]]:
             continue
         tests = [[row for row in rows if row["length"] == n] for n in lengths]
         sizes = [max(map(megabytes, some)) for some in tests]
-        shares = [np.mean([row["accuracy"] for row in some]) for some in tests]
-        curves.append(
-            {
-                "name": FAMILIES[model].name,
-                "x": lengths,
-                "y": np.round(shares, 4).tolist(),
-                # 0.1 MB is the smallest peak that the raw files can tell.
-                "size": np.maximum(np.round(sizes, 2), 0.1).tolist(),
-            }
-        )
+        for share, suffix in (("accuracy", ""), ("accuracy_hash", ", word hash")):
+            if share in rows[0]:
+                means = [np.mean([row[share] for row in some]) for some in tests]
+                curves.append(
+                    {
+                        "name": FAMILIES[model].name + suffix,
+                        "x": lengths,
+                        "y": np.round(means, 4).tolist(),
+                        # 0.1 MB is the smallest peak that the raw files can tell.
+                        "size": np.maximum(np.round(sizes, 2), 0.1).tolist(),
+                    }
+                )
     return curves
