@@ -106,15 +106,11 @@ def _as_texts(sequences: Any, length: int, pad: int) -> list[np.ndarray]:
     if not texts:
         raise ValueError("`sequences` must hold a text. Received: none")
     for n, text in enumerate(texts):
-        if text.ndim != 1 or text.dtype.kind not in "iu" or not text.size:
+        is_row = text.ndim == 1 and text.dtype.kind in "iu"
+        if not (is_row and 0 < len(text) <= length):
             raise ValueError(
-                "`sequences` must hold texts of integers, each with a token. Received: "
-                f"text {n} with dtype={text.dtype}, shape={text.shape}"
-            )
-        if len(text) > length:
-            raise ValueError(
-                "`sequences` must hold no text that is longer than `length`. Received: "
-                f"text {n} of {len(text)} tokens, length={length}"
+                "`sequences` must hold texts of 1 to `length` integers. Received: text "
+                f"{n} with dtype={text.dtype}, shape={text.shape}, length={length}"
             )
     return texts
 
