@@ -406,18 +406,14 @@ def age(filled: Tensor) -> Tensor:
 
 
 def segment_offsets(segment_ids: Tensor) -> Tensor:
-    """Computes what to add to the positions 0, 1, … of a row that holds several texts.
-
-        offset[t] = −(index of the first token of the text of t)
-
-    The positions then restart at 0 in each text.
+    """Computes what to add to positions 0, 1, … so that they restart in each text.
 
     Args:
-        segment_ids: integers (B, T), constant in a text, and different in the next.
-            The id 0 is padding, which has position 0 everywhere.
+        segment_ids: integers (B, T), equal in a text, and different in the next. The id
+            0 is padding, which gets position 0 everywhere.
 
     Returns:
-        int32 (B, T).
+        int32 (B, T): minus the index of the first token of the text.
     """
     ids = ops.cast(segment_ids, "int32")
     index = ops.cumsum(ops.ones_like(ids), axis=1) - 1  # 0 … T − 1

@@ -12,13 +12,12 @@ class PackedTexts(NamedTuple):
     """Texts in R rows of T tokens, as `fit` and `predict` of a `PackedModel` take them.
 
     Attributes:
-        inputs: {"tokens": int32 (R, T), "segment_ids": int32 (R, T)}. The segment ids
-            of a row count its texts from 1; 0 is padding.
-        labels: int32 (R, T), the next token of the same text, or padding after its last
-            token. With labels of the texts: (R, N, …), those of the texts 1 … N.
+        inputs: {"tokens": int32 (R, T), "segment_ids": int32 (R, T)}.
+        labels: int32 (R, T), the next tokens, and padding at the last token of a text;
+            or (R, N, …), the labels of the texts 1 … N.
         sample_weight: float32 (R, T) or (R, N), 1 where there is a label, else 0.
-        rows: int32, the row of each text.
-        segments: int32, the segment id of each text.
+        rows: int32, the row of each text, in the order of the texts.
+        segments: int32, the segment id of each text in its row.
     """
 
     inputs: dict[str, np.ndarray]
@@ -37,29 +36,23 @@ def pack(
 ) -> PackedTexts:
     """Packs texts into rows: first fit, the longest first.
 
-    Each text goes to the first row with room for it. No text is cut, and the same texts
-    always give the same rows. The rows are in no useful order: shuffle them.
-
-    The arrays go to `fit`, `tf.data.Dataset.from_tensor_slices` and the like. Without
-    `labels`, they train a language model: the labels are the next tokens. For a
-    `MaskedLM`, `TokenMasking` masks `inputs`. With the loss reduction
-    "mean_with_sample_weight", padding does not count in the loss.
+    Each text goes to the first row with room for it, whole. The same texts always give
+    the same rows, the longest texts first: shuffle the rows. For a `MaskedLM`,
+    `TokenMasking` masks `inputs`. With the loss reduction "mean_with_sample_weight",
+    padding does not count in the loss.
 
     Args:
-        sequences: texts as sequences of integers, or one array with `pad` after shorter
-            texts. Each text has at least one token.
+        sequences: texts of at least one integer each; or an array with `pad` at the end
+            of shorter texts.
         length: T, the number of tokens of a row.
-        labels: one label for each text, (texts, …), for a `TransformerClassifier`.
-        max_segments: N, the largest number of texts in a row; by default, there is no
-            limit, and N is the number in the fullest row.
+        labels: one label for each text, for a `TransformerClassifier`.
+        max_segments: N, the largest number of texts in a row; by default, that of the
+            fullest row.
         pad: the token that fills the rows.
 
-    Returns:
-        A `PackedTexts`.
-
     Raises:
-        ValueError: for no text; a text that is no row of integers, has no token or more
-            than `length`; another number of labels than texts; or a size below 1.
+        ValueError: for no text; a text that is no sequence of integers, has no token,
+            or is longer than `length`; another number of labels; or a size below 1.
 
     Example:
 
@@ -72,8 +65,7 @@ def pack(
     >>> rows.labels.tolist(), rows.sample_weight.tolist()
     ([[1, 0], [2, 0]], [[1.0, 1.0], [1.0, 0.0]])
 
-    Outputs (R, N, …) of the texts, in their order, are `outputs[rows.rows,
-    rows.segments - 1]`.
+    The outputs (R, N, …) by text are `outputs[rows.rows, rows.segments - 1]`.
     """
     if length < 1 or (max_segments is not None and max_segments < 1):
         raise ValueError(
@@ -86,12 +78,10 @@ def pack(
     tokens, targets = np.full(shape, pad, "int32"), np.full(shape, pad, "int32")
     ids, weights = np.zeros(shape, "int32"), np.zeros(shape, "float32")
     for n in np.argsort(segments, kind="stable"):  # from the left to the right
-        row, size = rows[n], len(texts[n])
-        start = np.count_nonzero(ids[row])
-        tokens[row, start : start + size] = texts[n]
-        ids[row, start : start + size] = segments[n]
-        targets[row, start : start + size - 1] = texts[n][1:]
-        weights[row, start : start + size - 1] = 1
+        row, start = rows[n], np.count_nonzero(ids[rows[n]])
+        end = start + len(texts[n])
+        tokens[row, start:end], ids[row, start:end] = texts[n], segments[n]
+        targets[row, start : end - 1], weights[row, start : end - 1] = texts[n][1:], 1
     if labels is not None:
         labels = np.asarray(labels)
         if len(labels) != len(texts):
@@ -111,21 +101,16 @@ def _as_texts(sequences: Any, length: int, pad: int) -> list[np.ndarray]:
     """Returns the texts as arrays of integers, checked."""
     texts = [np.asarray(text) for text in sequences]
     if isinstance(sequences, np.ndarray) and sequences.ndim == 2:
-        texts = [
-            text[: 1 + np.max(np.nonzero(text != pad), initial=-1)] for text in texts
-        ]
+        ends = (sequences != pad) * np.arange(1, sequences.shape[1] + 1)
+        texts = [text[:end] for text, end in zip(texts, ends.max(1, initial=0))]
     if not texts:
         raise ValueError("`sequences` must hold a text. Received: none")
     for n, text in enumerate(texts):
-        if text.ndim != 1 or text.dtype.kind not in "iu" or not text.size:
+        is_row = text.ndim == 1 and text.dtype.kind in "iu"
+        if not (is_row and 0 < len(text) <= length):
             raise ValueError(
-                "`sequences` must hold texts of integers, each with a token. Received: "
-                f"text {n} with dtype={text.dtype}, shape={text.shape}"
-            )
-        if len(text) > length:
-            raise ValueError(
-                "`sequences` must hold no text that is longer than `length`. Received: "
-                f"text {n} of {len(text)} tokens, length={length}"
+                "`sequences` must hold texts of 1 to `length` integers. Received: text "
+                f"{n} with dtype={text.dtype}, shape={text.shape}, length={length}"
             )
     return texts
 

@@ -68,12 +68,21 @@ def test_an_array_ends_in_padding_and_a_list_does_not():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([[1, 2], [3] * 5], 4), "no text that is longer than `length`.*text 1 of 5 t"),
+        (
+            ([[1, 2], [3] * 5], 4),
+            r"texts of 1 to `length` integers.*text 1 .*\(5,\), length=4",
+        ),
         (([], 4), "`sequences` must hold a text. Received: none"),
-        (([[1], []], 4), "each with a token. Received: text 1 with .*shape=.0,"),
-        (([[1.5]], 4), "texts of integers.*text 0 with dtype=float64"),
-        ((["a dog"], 4), "texts of integers.*text 0 with dtype=<U5"),
-        ((np.zeros((1, 3), int), 4), "each with a token. Received: text 0"),
+        (([[1], []], 4), r"of 1 to `length` integers. Received: text 1 .*shape=\(0,\)"),
+        (
+            ([[1.5]], 4),
+            "of 1 to `length` integers. Received: text 0 with dtype=float64",
+        ),
+        ((["a dog"], 4), "of 1 to `length` integers. Received: text 0 with dtype=<U5"),
+        (
+            (np.zeros((1, 3), int), 4),
+            r"of 1 to `length` integers. Received: text 0 .*\(0,\)",
+        ),
         (([[1]], 0), "must be at least 1. Received: length=0"),
         (([[1]], 4, [1, 2]), "one label for each text. Received: 2 labels, 1 texts"),
         (([[1]], 4, [1], 0), "must be at least 1. Received: .*max_segments=0"),

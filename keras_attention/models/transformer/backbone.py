@@ -305,9 +305,8 @@ class Backbone:
         start: Any = 0
         if segment_ids is not None:
             start = segment_offsets(segment_ids)  # (B, T)
-            mask = options.pop("mask", None)
-            if mask is not None:  # 0 is padding
-                segment_ids = segment_ids * ops.cast(mask, "int32")
+            if "mask" in options:  # 0 is padding
+                segment_ids = segment_ids * ops.cast(options.pop("mask"), "int32")
             options["attention_mask"] = Segments(segment_ids)
         x = self.embedding(tokens, start=start)  # (B, T, D)
         for block in self.blocks:

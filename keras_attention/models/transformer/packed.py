@@ -5,6 +5,7 @@ Shapes: B batch, T tokens, N texts of a row.
 
 from __future__ import annotations
 
+from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -24,40 +25,35 @@ Tensor = Any
 class PackedModel(ConfiguredModel):
     """Reads several texts in each row, with the layers and weights of a Transformer.
 
-    Padding takes as much time as text. Rows of several short texts have less of it.
-    Each text gets the same outputs and gradients as in a row of its own: a token
-    attends only to tokens of its text, and its position counts from the first token of
-    its text.
+    Short texts then need less padding, and each text gets the outputs and gradients of
+    a row of its own: a token attends only to its text, and its position counts from the
+    first token of its text. `keras_attention.text.pack` makes the rows.
 
     Train this model, and use `model`, which has the same weights, for everything else:
     `generate`, methods that take strings, presets, `export`.
-    `keras_attention.text.pack` makes the inputs, labels and sample weights.
 
     Args:
         model: a `CausalLM`, `MaskedLM` or `TransformerClassifier`.
-        max_segments: N, the largest number of texts in a row. Required by a
-            `TransformerClassifier`, and None for the other models.
+        max_segments: N, the largest number of texts in a row, for a
+            `TransformerClassifier`; None for the other models.
 
     Inputs: a dict of the inputs of `model`, and
-        segment_ids: int32 (B, T), the number of each token's text in its row: 1 for the
-            tokens of the first text, and so on; 0 for padding. The tokens of a text are
-            consecutive.
+        segment_ids: int32 (B, T): 1 for the tokens of the first text of a row, 2 for
+            the second, and so on; 0 for padding at the end.
 
     Returns:
-        The logits of `model`; of a `TransformerClassifier` (B, N, C), one row for each
-        of the texts 1 … N. A text without tokens has the sum 0.
+        The logits of `model`; of a `TransformerClassifier` (B, N, C), for the texts
+        1 … N. A text without tokens has the sum 0.
 
     Masking:
         A token attends only to tokens with its segment id; padding attends to nothing.
 
     Raises:
         ValueError: for another `model`; a `max_segments` that is missing, superfluous
-            or below 1; an attention that cannot separate texts, because a query depends
-            on the previous one (`MonotonicAttention`, coverage, local-m), or because
-            the score depends on the position of a key in the row. Calls raise it for a
-            NumPy array of segment ids with a number above N, a text with a gap, or a
-            text that is longer than the learned positions, and for what `model`
-            refuses.
+            or below 1; or an attention whose queries depend on the previous one, or on
+            the positions of keys in the row (such as `MonotonicAttention`). Calls raise
+            it for what `model` refuses; and for segment ids of another shape, or, in a
+            NumPy array, above N, out of order, or with more tokens than positions.
 
     Example:
 
@@ -94,29 +90,26 @@ class PackedModel(ConfiguredModel):
                 "`dtype` must be None or that of `model`. "
                 f"Received: dtype={dtype!r}, model.dtype_policy={policy.name!r}"
             )
-        options = {}
-        if "max_segments" in signature(read).parameters:
-            options["max_segments"] = positive("max_segments", max_segments or 0)
-        elif max_segments is not None:
+        takes_segments = "max_segments" in signature(read).parameters
+        if takes_segments == (max_segments is None):
             raise ValueError(
-                "`max_segments` must be None for a model without an output for each "
-                f"text. Received: max_segments={max_segments}, a "
-                f"{type(model).__name__}"
+                "`max_segments` must be given for a model that classifies each text, "
+                f"and for no other. Received: {max_segments=}, a {type(model).__name__}"
             )
+        if takes_segments:
+            read = partial(read, max_segments=positive("max_segments", max_segments))
         for block in model.layers:
             attention = getattr(block, "self_attention", None)
             if attention and not as_attention(attention).separates_texts:
                 raise ValueError(
-                    "`model` must have an attention that a mask can restrict to one "
-                    "text: no query may depend on the previous one, and no score on "
-                    f"the position of a key in the row. Received: {attention!r}"
+                    "`model` must have an attention that a mask restricts to one text: "
+                    "no query may depend on the previous one, and no score on the "
+                    f"position of a key in the row. Received: {attention!r}"
                 )
-        inputs = {
-            name: keras.Input((None,), dtype="int32", name=name)
-            for name in (*model.input, "segment_ids")
-        }
+        names = *model.input, "segment_ids"
+        inputs = {n: keras.Input((None,), dtype="int32", name=n) for n in names}
         arguments = {**locals(), "model": None, "dtype": policy}
-        super().__init__(inputs, read(**inputs, **options), arguments)
+        super().__init__(inputs, read(**inputs), arguments)
         self.model = model
 
     def check_given(self, given: dict[str, Any]) -> None:
@@ -131,25 +124,16 @@ class PackedModel(ConfiguredModel):
                 f"{tuple(ids.shape)} and {tuple(given['tokens'].shape)}"
             )
         check_ids("segment_ids", ids, (self.max_segments or np.inf) + 1)
-        if isinstance(ids, np.ndarray) and ids.ndim == 2 and ids.size:
-            self._check_texts(ids)
-
-    def _check_texts(self, ids: np.ndarray) -> None:
-        """Raises a ValueError for a text with a gap or too many tokens."""
-        is_first = np.logical_and(np.diff(ids, axis=1, prepend=0), ids)  # (B, T)
-        for row, first in zip(ids, is_first):
-            if first.sum() > len({*row[first]}):
-                raise ValueError(
-                    "`segment_ids` must have one number for each text, whose tokens "
-                    f"are consecutive. Received: the row {row.tolist()}"
-                )
-        index = np.arange(ids.shape[1])
-        start = np.maximum.accumulate(np.where(is_first, index, 0), axis=1)
-        longest = int(np.where(ids, index - start + 1, 0).max())
+        if not isinstance(ids, np.ndarray):
+            return
+        if (np.diff(np.where(ids == 0, 2**31, ids), axis=1) < 0).any():
+            raise ValueError(
+                "`segment_ids` must not decrease in a row, except to 0 at its end. "
+                f"Received: {ids}"
+            )
         sizes = [x.max_length for x in self.model.layers if hasattr(x, "max_length")]
-        if longest > min(sizes, default=longest):
+        if any((ids[:, n:] * (ids[:, n:] == ids[:, :-n])).any() for n in sizes):
             raise ValueError(
                 "`segment_ids` must have no text that is longer than the positions "
-                f"that `model` has learned, {min(sizes)}. Received: a text of "
-                f"{longest} tokens"
+                f"that `model` has learned, {min(sizes)}. Received: {ids}"
             )

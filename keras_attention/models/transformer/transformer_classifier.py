@@ -139,7 +139,10 @@ class TransformerClassifier(Classifies, ConfiguredModel):
             if segment_ids is None:
                 x = _pool(x, mask)  # (B, D)
             else:
-                x = _pool_segments(x, mask, segment_ids, max_segments)  # (B * N, D)
+                numbers = ops.arange(1, max_segments + 1, dtype="int32")
+                ids = ops.expand_dims(segment_ids * ops.cast(mask, "int32"), 1)
+                x = _pool(x, ops.equal(ids, ops.expand_dims(numbers, 1)))  # (B, N, D)
+                x = ops.reshape(x, (-1, dim))
             for layer in head:
                 x = layer(x)
             if segment_ids is None:
@@ -152,22 +155,14 @@ class TransformerClassifier(Classifies, ConfiguredModel):
 
 
 def _pool(x: Tensor, mask: Tensor) -> Tensor:
-    """Sums x (B, T, D) over the n steps where `mask` is True; returns the sum / √n."""
-    mask = ops.expand_dims(ops.cast(mask, "float32"), 2)  # (B, T, 1)
-    total = ops.sum(to_float32(x) * mask, axis=1)  # (B, D)
-    count = ops.maximum(ops.sum(mask, axis=1), 1.0)  # (B, 1)
+    """Sums x (B, T, D) over the n steps where `mask` is True; returns the sum / √n.
+
+    The result is (B, D) for a mask (B, T), and (B, N, D) for a mask (B, N, T).
+    """
+    mask, values = ops.cast(mask, "float32"), to_float32(x)
+    if len(mask.shape) == 3:
+        total = ops.matmul(mask, values)  # (B, N, D)
+    else:
+        total = ops.sum(values * ops.expand_dims(mask, 2), axis=1)  # (B, D)
+    count = ops.maximum(ops.sum(mask, axis=-1, keepdims=True), 1.0)
     return ops.cast(total * ops.rsqrt(count), x.dtype)
-
-
-def _pool_segments(
-    x: Tensor, mask: Tensor, segment_ids: Tensor, max_segments: int
-) -> Tensor:
-    """Pools x (B, T, D) as `_pool`, for each of the segments 1 … N: (B * N, D)."""
-    numbers = ops.expand_dims(ops.arange(1, max_segments + 1, dtype="int32"), 1)
-    is_member = ops.equal(ops.expand_dims(segment_ids, 1), numbers)  # (B, N, T)
-    is_member = ops.logical_and(is_member, ops.expand_dims(mask, 1))
-    weights = ops.cast(is_member, "float32")
-    total = ops.matmul(weights, to_float32(x))  # (B, N, D)
-    count = ops.maximum(ops.sum(weights, axis=2, keepdims=True), 1.0)  # (B, N, 1)
-    pooled = ops.cast(total * ops.rsqrt(count), x.dtype)
-    return ops.reshape(pooled, (-1, x.shape[-1]))  # (B * N, D)

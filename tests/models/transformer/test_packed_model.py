@@ -157,7 +157,7 @@ def test_any_attention_separates_texts_or_is_refused(name):
     if name in SEPARATES:
         assert_as_apart("masked", model, texts(), 11)
         return
-    with pytest.raises(ValueError, match="an attention that a mask can restrict to on"):
+    with pytest.raises(ValueError, match="an attention that a mask restricts to one t"):
         PackedModel(model)
 
 
@@ -211,10 +211,15 @@ def test_the_model_learns_from_rows(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "ids", "message"),
     [
-        ("causal", [[1, 2, 1, 0]], r"whose tokens are consecutive. .*\[1, 2, 1, 0\]"),
+        ("causal", [[1, 2, 1, 0]], r"must not decrease in a row.*\[\[1 2 1 0\]\]"),
+        ("causal", [[0, 1, 1, 2]], "must not decrease in a row, except to 0 at its e"),
         ("causal", [[-1, 1, 1, 0]], "`segment_ids` must hold ids of at least 0"),
         ("classifier", [[1, 2, 3, 0]], "below 3, in whole numbers. .*from 0 to 3"),
-        ("causal", [[1, 1, 1, 1]], "longer than the positions .* 3. .* of 4 tokens"),
+        (
+            "causal",
+            [[1, 1, 1, 1]],
+            r"longer than the positions .* 3. .*\[\[1 1 1 1\]\]",
+        ),
         (
             "causal",
             [[1, 1, 1]],
@@ -234,8 +239,9 @@ def test_bad_segments_are_refused(kind, ids, message):
     ("arguments", "message"),
     [
         ((models.WordRNN(9, 3),), "`model` must be a CausalLM, a MaskedLM or a Transf"),
-        (("causal", 3), "`max_segments` must be None .*max_segments=3, a CausalLM"),
-        (("classifier",), "`max_segments` must be at least 1"),
+        (("causal", 3), "and for no other. Received: max_segments=3, a CausalLM"),
+        (("classifier",), "`max_segments` must be given .*=None, a TransformerClassif"),
+        (("classifier", 0), "`max_segments` must be at least 1"),
         (("causal", None, "float16"), "`dtype` must be None or that of `model`"),
     ],
 )
