@@ -45,7 +45,7 @@ SETTINGS: dict[str, Any] = {
     "dim": 64,
     "num_heads": 4,
     "num_points": 4,  # of ISAB; the paper has no ISAB in this task
-    "norm_first": True,
+    "norm_first": True,  # not in the paper: equations 6 and 7 are post-norm
     "longest": 10,  # largest set
     "tested": 1_000,  # batches
 }
