@@ -117,6 +117,7 @@ def _window(sinks: bool) -> Callable[[], Any]:
 
 
 def _fast(rule: str, decay: str | None) -> Callable[[], Any]:
+    # All three have the layer's convolution of keys and values: they have no positions.
     return lambda: layers.FastWeightAttention(
         HEADS, WIDTH // HEADS, rule=rule, decay=decay
     )
