@@ -36,6 +36,7 @@ LAYERS = {
     "hopfield": "`Hopfield`",
     "hopfield_pooling": "`HopfieldPooling`",
     "hopfield_layer": "`HopfieldLayer`",
+    "fast_weights": "`FastWeightAttention`, causal",
     "memory_hop": "`MemoryHop`",
     "key_value_hop": "`KeyValueHop`",
     "sentence_encoder": "`SentenceEncoder`",

@@ -148,6 +148,7 @@ SEPARATES = {*ATTENTIONS} - {
     "local-m",  # counts the queries of the row
     "monotonic",  # goes on from the last query
     "keras_additive",  # takes no mask for each query
+    "fast_weights",  # one memory for all inputs
 }
 
 
