@@ -25,7 +25,7 @@ BASE_CONFIG = {*keras.layers.Layer().get_config(), *keras.Model().get_config()}
 # Names of methods that layers and models define for Keras, and for each other.
 INTERNAL = (
     *("build", "check_", "compute_", "from_config", "get_config", "make_layers"),
-    *("torchtree_", "tree_"),
+    *("torchtree_", "tree_", "aligned", "allows", "bounds", "map"),
 )
 OF_KERAS = {
     name

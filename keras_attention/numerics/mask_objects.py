@@ -207,7 +207,7 @@ class Segments(Mask):
         self.ids = _integers("ids", ids, "(batch, queries)")
         if key_ids is not None:
             key_ids = _integers("key_ids", key_ids, "(batch, keys)")
-        self.key_ids = key_ids
+        self.key_ids: Any = key_ids
 
     def _sizes(self) -> dict[str, Any]:
         keys = self.ids if self.key_ids is None else self.key_ids
@@ -269,7 +269,9 @@ class Prefix(Mask):
         )
 
     def _sizes(self) -> dict[str, Any]:
-        return {"examples": getattr(self.length, "shape", (None,))[0]}
+        return (
+            {} if isinstance(self.length, int) else {"examples": self.length.shape[0]}
+        )
 
     def aligned(self) -> Mask:
         if isinstance(self.length, int):
@@ -349,7 +351,7 @@ def check(name: str, mask: Mask, batch: Any, queries: Any, keys: Any) -> None:
     _check_sizes(sizes, mask._sizes(), mask, f"`{name}` and the tensors of the call")
 
 
-def as_array(mask: Any, queries: Any, keys: Any) -> Tensor | None:
+def as_array(mask: Any, queries: Any, keys: Any) -> Any:
     """Returns a mask object as booleans (·, ·, ·, S); an array or None is unchanged."""
     if not isinstance(mask, Mask):
         return mask
