@@ -351,7 +351,7 @@ class HopfieldLayer(TrainablePatterns):
         hopfield, size = self.hopfield, math.isqrt(self.num_patterns)
         half = (hopfield.num_heads, 2, hopfield.key_dim // 2)
         queries = ops.reshape(hopfield.scaled_states(inputs), (-1, *half))
-        scores = self._sub_keys(ops.transpose(queries, (1, 2, 0, 3)))  # (H, 2, T, n)
+        scores = self._sub_keys(ops.transpose(queries, (1, 2, 0, 3)))  # (H, 2, T, ·)
         count = self.top_k or min(DEFAULT_TOP_K, self.num_patterns)
         scores, best = product_top_k(scores[:, 0], scores[:, 1], count)  # (H, T, K)
         weights = normalizers.get(self.normalizer)(scores)
