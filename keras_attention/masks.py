@@ -9,13 +9,7 @@ key if both masks allow it, `|` if one of them does.
 
 from keras_attention import kernels
 from keras_attention.numerics import mask_objects
-from keras_attention.numerics.mask_objects import (
-    Causal,
-    Mask,
-    Prefix,
-    Segments,
-    Window,
-)
+from keras_attention.numerics.mask_objects import Causal, Mask, Prefix, Segments, Window
 
 __all__ = ["Causal", "Mask", "Prefix", "Segments", "Window"]
 __dir__ = __all__.copy

@@ -15,11 +15,7 @@ from keras.src.backend.common.global_state import (
     get_global_attribute,
     set_global_attribute,
 )
-
-# Makes Keras walk the arrays of a class with `tree_flatten`; there is no public name.
-from keras.src.tree import register_tree_node_class as register_structure
-
-__all__ = ["register_structure"]
+from keras.src.tree import register_tree_node_class
 
 Tensor = Any
 # The module of Keras' exporters, which has no public name.
@@ -28,6 +24,14 @@ EXPORTERS = keras.export.ExportArchive.__module__.rpartition(".")[0]
 
 # Whether a call takes `training`, as `keras.layers.RNN` asks; there is no public name.
 takes_training = attrgetter("_call_has_training_arg")
+
+
+def register_structure(cls: Any) -> None:
+    """Makes Keras walk the arrays of instances of a class with `tree_flatten`."""
+    # On torch, Keras asks for other names.
+    cls.torchtree_flatten, cls.torchtree_flatten_with_keys = cls.tree_flatten, None
+    cls.torchtree_unflatten = lambda x, fixed: cls.tree_unflatten(fixed, x)
+    register_tree_node_class(cls)  # there is no public name
 
 
 def in_layer_call() -> bool:

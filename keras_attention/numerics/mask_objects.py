@@ -38,25 +38,11 @@ class Mask(abc.ABC):
 
     @abc.abstractmethod
     def allows(self, t: Tensor, s: Tensor) -> Tensor:
-        """Returns whether queries may attend to keys, if the mask is aligned.
-
-        Args:
-            t: positions of queries, int32 (C, 1).
-            s: positions of keys, int32 (1, ·).
-
-        Returns:
-            Booleans that broadcast to (..., C, ·).
-        """
+        """Returns whether queries t (C, 1) may attend to keys s (1, ·), if aligned."""
 
     @abc.abstractmethod
     def bounds(self, starts: Tensor, size: int, keys: int) -> Bounds:
-        """Returns the range of keys of each tile, if the mask is aligned.
-
-        Args:
-            starts: the first queries of the tiles, int32 (N,).
-            size: C.
-            keys: S.
-        """
+        """Returns the keys of tiles of C queries from `starts` (N,) on, if aligned."""
 
     def aligned(self) -> Mask:
         """Returns the mask with arrays that broadcast to (B, H, T, S)."""
@@ -105,8 +91,7 @@ class Mask(abc.ABC):
     def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
         raise ValueError(
             "A mask object must be the `attention_mask` of a layer or the `mask` of an "
-            "operation on queries and keys. `array(queries, keys)` makes an array of "
-            f"it. Received: {self!r}"
+            f"operation on queries and keys, or its `array`. Received: {self!r}"
         )
 
     def __repr__(self) -> str:
@@ -389,8 +374,7 @@ def _parts_of(mask: Any) -> Any:
 def _join(sign: str, first: Any, second: Any) -> Mask:
     if not isinstance(second, Mask):
         raise TypeError(
-            f"A mask object must be joined by {sign} with a mask object. A boolean "
-            "array can be a `value_mask`, or be joined with `array(queries, keys)`. "
+            f"A mask object must be joined by {sign} with a mask object. "
             f"Received: {second!r}"
         )
     same = [isinstance(x, Joined) and x.sign == sign for x in (first, second)]

@@ -460,9 +460,7 @@ class _Ranges:
         first, count = self[i]
         size, width = self.tiles.query.shape[1], self.tiles.value.shape[2]
 
-        def step(
-            k: Tensor, most: Tensor, total: Tensor, out: Tensor
-        ) -> tuple[Tensor, ...]:
+        def step(k: Tensor, most: Tensor, total: Tensor, out: Tensor) -> Any:
             _, values, scores, visible = self.block(i, first + k)
             new = tf.maximum(most, tf.reduce_max(scores, 1, keepdims=True))
             terms = tf.where(visible, tf.exp(scores - new), tf.zeros_like(scores))

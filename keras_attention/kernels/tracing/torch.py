@@ -10,7 +10,6 @@ import keras
 import numpy as np
 import torch
 
-from keras_attention.kernels import keras as keras_names
 from keras_attention.kernels.tracing.reference import ERRORS, dtypes
 from keras_attention.user_warnings import warn_user
 
@@ -21,16 +20,6 @@ COMPLEX, INTEGERS = dtypes(torch)
 is_compiling = torch.compiler.is_compiling
 _TRAINER = "keras.src.backend.torch.trainer"  # Keras' `fit` and `predict`
 _warned: set[str] = set()
-
-
-def register_structure(cls: Any) -> None:
-    """Makes Keras, which asks for these names on torch, walk instances of a class."""
-    cls.torchtree_flatten = cls.tree_flatten
-    cls.torchtree_flatten_with_keys = None  # no path of an array is asked for
-    cls.torchtree_unflatten = lambda children, fixed: cls.tree_unflatten(
-        fixed, children
-    )
-    keras_names.register_structure(cls)
 
 
 def is_traced(tensor: Tensor) -> bool:

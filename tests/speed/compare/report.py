@@ -29,7 +29,10 @@ HEADINGS = (
     "floor ms",
     "ours, per second",
 )
-MEMORY = ("attention_long",)  # tables that also have the memory of a call
+MEMORY = (
+    "attention_long",
+    "attention_masks",
+)  # tables that also have the memory of a call
 NAMES = {"jax": "JAX", "torch": "torch", "tensorflow": "TensorFlow"}
 # Columns of the tables of docs/results/speed.md that tell the cases of a name apart.
 COLUMNS = {
