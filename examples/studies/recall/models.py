@@ -215,7 +215,7 @@ def _in_window(dim: int, size: int, length: int) -> int:
 MEMORIES: dict[str, Memory] = {
     "transformer": Memory(
         "attention",
-        "two blocks with one head",
+        "two blocks, each with one head",
         _language_model(lambda dim: layers.MultiHeadAttention(1, dim)),
         _keys_and_values,
     ),

@@ -65,7 +65,11 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
     return {
         "models": reports.table(
             ["memory", "network"],
-            [[memory.name, memory.description] for memory in MEMORIES.values()],
+            [
+                [memory.name, memory.description]
+                for name, memory in MEMORIES.items()
+                if any(model == name for model, _ in tested)
+            ],
         ),
         "accuracy": reports.table(["memory", "D", "KiB", *sizes, "seeds"], rows),
         "training": reports.table(
