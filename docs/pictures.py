@@ -56,6 +56,7 @@ DRAWN_BY = {  # the modules of functions that are not of the package
     "plot_growth": "speed.growth",
     "plot_lengths": "studies.long_stories.picture",
     "plot_puzzle": "studies.blocks.drawing",
+    "plot_recall": "studies.recall.picture",
 }
 FOLDERS = {"studies": ROOT / "examples", "speed": ROOT / "tests"}
 CODE = re.compile(r"(?<!-->\n)^```python\n(.*?)^```$", re.M | re.S)  # and is to run
@@ -126,6 +127,7 @@ def measured():
     from studies.forgetting import command as forgetting
     from studies.lengths import report as lengths_report
     from studies.long_stories import report as stories
+    from studies.recall import report as recall_report
 
     def raw(file):
         return json.loads((ROOT / file).read_text("utf-8"))
@@ -176,6 +178,11 @@ def measured():
             "function": "plot_lengths",
             "arguments": [stories.series({"": {"runs": runs_of("long_stories")}})],
             "more": stories.LABELS,
+        },
+        "results/recall.png": {
+            "function": "plot_recall",
+            "arguments": [recall_report.series(runs_of("recall"))],
+            "more": recall_report.LABELS,
         },
         "results/forgetting.png": {
             "function": "plot_curves",
