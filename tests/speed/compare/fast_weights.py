@@ -71,7 +71,8 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
         def step(state: Any, now: list) -> tuple[Any, Any]:
             options = dict(zip(gates, now[3:]))
             rule = ops.fast_weights.delta_rule_step
-            return rule(*now[:3], state, **options)[::-1]
+            query, key, value = now[:3]
+            return rule(query, key, value, state, **options)[::-1]
 
         inputs = [*normalized(*tensors), *gates.values()]
         inputs = [keras_ops.swapaxes(x, 0, 1) for x in inputs]
