@@ -216,7 +216,7 @@ class Segments(Mask):
         first, last = _extremes(self.key_ids[..., 0, :], BLOCK)
         low, high = low[..., :, None], high[..., :, None]
         first, last = first[..., None, :], last[..., None, :]
-        meets = (first <= high) & (last >= low)  # (..., N, blocks)
+        meets = (first <= high) & (last >= low)  # (..., N, ·)
         blocks = meets.shape[-1]
         index = ops.arange(blocks, dtype="int32")
         start = ops.min(ops.where(meets, index, blocks), axis=-1)

@@ -36,7 +36,7 @@ LAYERS = {
     "hopfield": "`Hopfield`",
     "hopfield_pooling": "`HopfieldPooling`",
     "hopfield_layer": "`HopfieldLayer`",
-    "fast_weights": "`FastWeightAttention`, causal",
+    "fast_weights_sum": '`FastWeightAttention(normalization="sum")`, causal',
     "memory_hop": "`MemoryHop`",
     "key_value_hop": "`KeyValueHop`",
     "sentence_encoder": "`SentenceEncoder`",

@@ -85,6 +85,10 @@ REASONS = (
         "StatelessWhile”).",
     ),
     (
+        r"MatrixDiagV3",
+        "OpenVINO cannot convert TensorFlow's identity matrix (“MatrixDiagV3”).",
+    ),
+    (
         r"TracingCheckError",
         "torch traces the model twice, and the two traces of Keras' layers differ "
         "(“Graphs differed across invocations”).",
@@ -117,9 +121,9 @@ REASONS = (
         "pooling size”).",
     ),
     (
-        r"does not match expected type \(tensor\(float\)\)",
-        "`jax2onnx` writes a power in double precision, and onnxruntime rejects the "
-        "file (“Type (tensor(double)) of output arg”).",
+        r"does not match expected type \(tensor\(float\)\)|bound to different types",
+        "`jax2onnx` writes an operation in double precision, and onnxruntime rejects "
+        "the file (“Type (tensor(double)) of output arg”).",
     ),
     (
         r"LiteRT export requires TensorFlow or PyTorch",

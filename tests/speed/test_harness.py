@@ -412,7 +412,13 @@ def test_what_torch_takes_is_told_on_torch_alone(capsys):
 
 
 # Their length is the point, so a quick run leaves them out.
-UNSHORTENED = ("attention_long", "additive_long", "attention_window", "packed")
+UNSHORTENED = (
+    "attention_long",
+    "attention_masks",
+    "additive_long",
+    "attention_window",
+    "packed",
+)
 
 
 def test_all_cases_are_known_by_their_name():

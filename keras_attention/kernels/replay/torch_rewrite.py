@@ -84,6 +84,10 @@ class Rewriting(torch.fx.Interpreter):
         self.run(*weights, *inputs, *slopes)
 
     def run_node(self, n: Any) -> Any:
+        if n.target is ATEN.view.default and not self._memory((n,)) & self.changed:
+            base, size = self.fetch_args_kwargs_from_env(n)[0]
+            if base.reshape(size).data_ptr() != base.data_ptr():
+                n.target = ATEN.reshape.default  # unlike the fake tensor, it is copied
         x = super().run_node(n)
         if isinstance(x, torch.Tensor):
             self.strides[n] = (tuple(x.shape), x.stride(), x.storage_offset())
