@@ -33,7 +33,7 @@ def copy_distribution(weights: Tensor, ids: Tensor, size: int) -> Tensor:
     """
     # A scatter is faster, but Keras has none that adds and that every format exports.
     words = ops.arange(size, dtype=ids.dtype)
-    is_word = ops.equal(ops.expand_dims(ids, -1), words)  # (B, S, size)
+    is_word = ops.equal(ops.expand_dims(ids, -1), words)  # (B, S, ·)
     return ops.matmul(weights, ops.cast(is_word, weights.dtype))
 
 
