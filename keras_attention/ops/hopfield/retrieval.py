@@ -194,7 +194,7 @@ def product_top_k(first: Tensor, second: Tensor, k: int) -> tuple[Tensor, Tensor
     b, j = ops.top_k(to_float32(second), count)
     sums = ops.take(a, r, axis=-1) + ops.take(b, s, axis=-1)  # (..., ·)
     i, j = ops.take(ops.cast(i, "int32"), r, axis=-1), ops.take(j, s, axis=-1)
-    largest, chosen = ops.top_k(sums, k)  # (..., k)
+    largest, chosen = ops.top_k(sums, k)  # (..., ·)
     return largest, ops.take_along_axis(i * n + ops.cast(j, "int32"), chosen, axis=-1)
 
 
