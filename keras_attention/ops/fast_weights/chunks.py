@@ -19,6 +19,7 @@ value, X = N·B·H.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -29,25 +30,17 @@ from keras_attention.ops.sequence import loop
 Tensor = Any
 
 
-class Pairs(NamedTuple):
-    """The products of the steps of each chunk, with the decay between them."""
-
-    erasing: Tensor | None  # A, (X, C, C), strictly lower triangular; None: no erasing
-    reading: Tensor | None  # qₜᵀ (Γₜ / Γᵢ ⊙ kᵢ), (X, C, C), lower triangular
-    before: Tensor | None  # Σ log aⱼ for j ≤ t, (X, C, 1) or (X, C, D); None: no decay
-    after: Tensor | None  # Σ log aⱼ for j > t, likewise
+def each(function: Callable, *tensors: Any) -> list:
+    """Applies a function to all tensors that are not None."""
+    return [x if x is None else function(x) for x in tensors]
 
 
-def pairs(
-    query: Tensor | None, key: Tensor, erase: Tensor | None, log_decay: Tensor | None
-) -> Pairs:
-    """Compares all steps of each chunk.
+def _pairs(query: Any, key: Tensor, erase: Any, log_decay: Any) -> tuple:
+    """Compares all steps of each chunk; see `prepare`, with (X, C, ·) for (B, T, H, ·).
 
-    Args:
-        query: (X, C, D), or None.
-        key: (X, C, D).
-        erase: e ⊙ k, (X, C, D), or None.
-        log_decay: (X, C, 1) or (X, C, D), or None.
+    Returns:
+        A and qₜᵀ (Γₜ / Γᵢ ⊙ kᵢ) for i ≤ t, else 0, both (X, C, C), and the sums of
+        log aⱼ for j ≤ t and for j > t, both (X, C, 1 or D).
     """
     rows = [x for x in (query, erase) if x is not None]
     before = after = None
@@ -58,27 +51,15 @@ def pairs(
     else:
         products = [ops.matmul(x, ops.swapaxes(key, 1, 2)) for x in rows]  # (X, C, C)
     if log_decay is not None and before is None:
-        sums = _segment_sums(log_decay)  # (X, C, C)
+        # A difference of cumulative sums would be inexact after a strong decay.
+        ones = ops.ones((key.shape[1], key.shape[1]), log_decay.dtype)
+        sums = ops.matmul(ops.tril(ones), log_decay * ops.tril(ones, -1))  # i < j ≤ t
         factors = ops.exp(sums)
         products = [x * factors for x in products]
         before = sums[:, :, :1] + log_decay[:, :1]
         after = ops.swapaxes(sums[:, -1:], 1, 2)  # (X, C, 1)
-    return Pairs(
-        None if erase is None else ops.tril(products[-1], -1),
-        None if query is None else ops.tril(products[0]),
-        before,
-        after,
-    )
-
-
-def _segment_sums(log_decay: Tensor) -> Tensor:
-    """Returns Σ log aⱼ for i < j ≤ t, (X, C, C), from (X, C, 1); 0 for t ≤ i.
-
-    A difference of cumulative sums would be inexact after a strong decay.
-    """
-    size = log_decay.shape[1]
-    later = ops.tril(ops.ones((size, size), log_decay.dtype), -1)  # j > i
-    return ops.matmul(ops.tril(ops.ones_like(later)), log_decay * later)
+    erasing = None if erase is None else ops.tril(products[-1], -1)
+    return erasing, None if query is None else ops.tril(products[0]), before, after
 
 
 def _by_halves(
@@ -89,13 +70,7 @@ def _by_halves(
     Between the halves of a chunk, Γₜ / Γᵢ is the product of the decays from i to the
     middle and from the middle to t. No exponent is positive.
 
-    Args:
-        rows: (X, R, C, D), R matrices of rows.
-        key: (X, C, D).
-        log_decay: (X, C, D).
-
-    Returns:
-        The products (X, R, C, C), and two sums (X, C, D).
+    The rows are (X, R, C, D), the products (X, R, C, C), and all others (X, C, D).
     """
     size = key.shape[1]
     if size == 1:
@@ -129,7 +104,7 @@ def _lower_blocks(first: Tensor, across: Tensor, last: Tensor) -> Tensor:
     return ops.concatenate([top, ops.concatenate([across, last], axis=-1)], axis=-2)
 
 
-def inverse(a: Tensor) -> Tensor:
+def _inverse(a: Tensor) -> Tensor:
     """Returns (I + A)⁻¹ for strictly lower triangular A (X, C, C), C a power of two.
 
         [[I + A₁, 0], [B, I + A₂]]⁻¹ = [[X₁, 0], [−X₂ B X₁, X₂]]
@@ -141,7 +116,7 @@ def inverse(a: Tensor) -> Tensor:
         return ops.eye(size, dtype=a.dtype) - a
     half = size // 2
     halves = ops.concatenate([a[:, :half, :half], a[:, half:, half:]], axis=0)
-    first, last = ops.split(inverse(halves), 2, axis=0)
+    first, last = ops.split(_inverse(halves), 2, axis=0)
     across = -ops.matmul(ops.matmul(last, a[:, half:, :half]), first)
     return _lower_blocks(first, across, last)
 
@@ -153,7 +128,7 @@ class Chunks(NamedTuple):
     key: Tensor  # (Γ_C / Γᵢ ⊙ kᵢ)ᵀ, (X, D, C)
     value: Tensor  # (I + A)⁻¹ V, (X, C, V)
     erase: Tensor | None  # (I + A)⁻¹ (Γ ⊙ E), (X, C, D)
-    reading: Tensor | None  # see `Pairs`
+    reading: Tensor | None  # qₜᵀ (Γₜ / Γᵢ ⊙ kᵢ) for i ≤ t, else 0, (X, C, C)
     solution: Tensor | None  # (I + A)⁻¹, (X, C, C)
     decay: Tensor | None  # Γ_C, (X, 1 or D, 1)
     stack: Any  # a function from (X, ·, ·) to (N, B, H, ·, ·)
@@ -168,7 +143,16 @@ def prepare(
     log_decay: Tensor | None,
     chunk_size: int,
 ) -> Chunks:
-    """Computes all that does not depend on the state; see `run` for the arguments."""
+    """Computes all that does not depend on the state.
+
+    Args:
+        query: (B, T, H, D), or None.
+        key: (B, T, H, D).
+        value: the written values w ⊙ v, (B, T, H, V).
+        erase: the erase keys e ⊙ k, (B, T, H, D), or None.
+        log_decay: (B, T, H, 1) or (B, T, H, D), or None.
+        chunk_size: C, a power of two.
+    """
     (batch, length), heads = ops.shape(key)[:2], key.shape[2]
     count = (length + chunk_size - 1) // chunk_size
     padding = count * chunk_size - length
@@ -188,20 +172,19 @@ def prepare(
         x = ops.transpose(x, (1, 0, 3, 2, 4))  # (B, N, C, H, ·)
         return ops.reshape(x, (batch, -1, heads, x.shape[-1]))[:, :length]
 
-    tensors = (query, key, value, erase, log_decay)
-    q, k, v, e, g = (None if x is None else split(x) for x in tensors)
-    pair = pairs(q, k, e, g)
+    q, k, v, e, g = each(split, query, key, value, erase, log_decay)
+    erasing, reading, before, after = _pairs(q, k, e, g)
     decay = solution = None
     if g is not None:
-        until = ops.exp(pair.before)  # Γ, (X, C, 1 or D)
-        q, e = (None if x is None else x * until for x in (q, e))
-        k = k * ops.exp(pair.after)
+        until = ops.exp(before)  # Γ, (X, C, 1 or D)
+        q, e = each(lambda x: x * until, q, e)
+        k = k * ops.exp(after)
         decay = ops.swapaxes(until[:, -1:], 1, 2)  # (X, 1 or D, 1)
     k = ops.swapaxes(k, 1, 2)  # (X, D, C)
     if e is not None:
-        solution = inverse(pair.erasing)
+        solution = _inverse(erasing)
         v, e = ops.matmul(solution, v), ops.matmul(solution, e)
-    return Chunks(q, k, v, e, pair.reading, solution, decay, stack, merge)
+    return Chunks(q, k, v, e, reading, solution, decay, stack, merge)
 
 
 def run(
@@ -213,16 +196,7 @@ def run(
     state: Tensor,
     chunk_size: int,
 ) -> tuple[Tensor, Tensor]:
-    """Computes all steps of a sequence in chunks.
-
-    Args:
-        query: (B, T, H, D).
-        key: (B, T, H, D).
-        value: the written values w ⊙ v, (B, T, H, V).
-        erase: the erase keys e ⊙ k, (B, T, H, D), or None.
-        log_decay: (B, T, H, 1) or (B, T, H, D), or None.
-        state: (B, H, D, V).
-        chunk_size: C, a power of two.
+    """Computes all steps of a sequence in chunks; see `prepare`.
 
     Returns:
         The outputs (B, T, H, V) and the state (B, H, D, V) after the last step.
@@ -248,23 +222,9 @@ def run(
 
 
 def last_keys(
-    key: Tensor,
-    write: Tensor,
-    erase: Tensor | None,
-    log_decay: Tensor | None,
-    chunk_size: int,
+    key: Tensor, write: Tensor, erase: Any, log_decay: Any, chunk_size: int
 ) -> Tensor:
-    """Returns the keys k̂ (B, S, H, D) for which the last state is Σ k̂ᵢ vᵢᵀ.
-
-    k̂ᵢ is wᵢ kᵢ after all later steps have decayed it and erased from it.
-
-    Args:
-        key: (B, S, H, D).
-        write: (B, S, H, 1).
-        erase: the erase keys e ⊙ k, (B, S, H, D), or None.
-        log_decay: (B, S, H, 1) or (B, S, H, D), or None.
-        chunk_size: C, a power of two.
-    """
+    """Returns the keys k̂ (B, T, H, D); see `rules.last_keys` and `prepare`."""
     c = prepare(None, key, write, erase, log_decay, chunk_size)
     k, kept = c.key, c.decay  # (X, D, C)
     one = ops.ones((1, 1), key.dtype)
