@@ -293,10 +293,10 @@ def _run(
 ) -> tuple[Tensor, Tensor]:
     """Computes a rule over a sequence; see `_inputs` for the arguments."""
     query, key = arguments[:2]
-    inputs = _inputs(arguments, normalize)
+    q, k, v, e, g, state = _inputs(arguments, normalize)
     loop.check_length(key.shape[1])
     size = _chunk_size(chunk_size, key.shape[1])
-    output, state = chunks.run(*inputs, chunk_size=size)
+    output, state = chunks.run(q, k, v, e, g, state, size)
     return _output(output, query.dtype, normalize), state
 
 
