@@ -196,11 +196,9 @@ class FastWeightAttention(AttentionLayer):
         if self.decay is not None:
             channels = (heads,) if self.decay == "head" else (heads, width)
             self.decay_dense = self._dense("decay", key, channels, first_decays)
+            shape, name = (heads, 1)[: len(channels)], "decay_rate"
             self.decay_rate = self.add_weight(
-                (heads, *[1] * (len(channels) - 1)),
-                first_rates,
-                name="decay_rate",
-                autocast=False,
+                shape, first_rates, name=name, autocast=False
             )
         if self.rule == "delta":
             sizes = {"separate": 2, "channel": width + columns}
@@ -212,12 +210,10 @@ class FastWeightAttention(AttentionLayer):
         self.key_taps = self.value_taps = None
         if taps > 1:
             first = keras.initializers.RandomUniform(-(taps**-0.5), taps**-0.5)
-            shape = (taps, heads)
-            self.key_taps = self.add_weight((*shape, width), first, name="key_taps")
-            first = first.clone()
-            self.value_taps = self.add_weight(
-                (*shape, columns), first, name="value_taps"
-            )
+            shape = (taps, heads, width)
+            self.key_taps = self.add_weight(shape, first, name="key_taps")
+            shape, first = (taps, heads, columns), first.clone()
+            self.value_taps = self.add_weight(shape, first, name="value_taps")
         if self.normalization == "rms":
             self.norm = keras.layers.RMSNormalization(
                 epsilon=1e-5, dtype=policy_of(self, "output_norm"), name="output_norm"
@@ -383,11 +379,7 @@ class FastWeightAttention(AttentionLayer):
         return heads, weights
 
     def _finish(
-        self,
-        heads: Tensor,
-        weights: Tensor | None,
-        query: Tensor,
-        query_mask: Tensor | None,
+        self, heads: Tensor, weights: Any, query: Tensor, query_mask: Any
     ) -> tuple[Tensor, Tensor | None]:
         """Normalizes, gates and projects the heads (B, T, H, V)."""
         if query_mask is not None:

@@ -10,9 +10,6 @@ written value vₜ. The rows rₜ solve a triangular system:
 
     (I + A) R = V − (Γ ⊙ E) S,    Aₜᵢ = eₜᵀ (Γₜ / Γᵢ ⊙ kᵢ) for i < t, else 0
 
-All that does not depend on S is computed for all chunks at once. The loop over chunks
-computes R and the next state.
-
 Shapes: N chunks, B batch, H heads, C steps of a chunk, D width of a key, V width of a
 value, X = N·B·H.
 """
@@ -33,33 +30,6 @@ Tensor = Any
 def each(function: Callable, *tensors: Any) -> list:
     """Applies a function to all tensors that are not None."""
     return [x if x is None else function(x) for x in tensors]
-
-
-def _pairs(query: Any, key: Tensor, erase: Any, log_decay: Any) -> tuple:
-    """Compares all steps of each chunk; see `prepare`, with (X, C, ·) for (B, T, H, ·).
-
-    Returns:
-        A and qₜᵀ (Γₜ / Γᵢ ⊙ kᵢ) for i ≤ t, else 0, both (X, C, C), and the sums of
-        log aⱼ for j ≤ t and for j > t, both (X, C, 1 or D).
-    """
-    rows = [x for x in (query, erase) if x is not None]
-    before = after = None
-    if log_decay is not None and log_decay.shape[-1] != 1:
-        stacked = ops.stack(rows or [key], axis=1)  # (X, 1 or 2, C, D)
-        products, before, after = _by_halves(stacked, key, log_decay)
-        products = [products[:, n] for n in range(len(rows))]
-    else:
-        products = [ops.matmul(x, ops.swapaxes(key, 1, 2)) for x in rows]  # (X, C, C)
-    if log_decay is not None and before is None:
-        # A difference of cumulative sums would be inexact after a strong decay.
-        ones = ops.ones((key.shape[1], key.shape[1]), log_decay.dtype)
-        sums = ops.matmul(ops.tril(ones), log_decay * ops.tril(ones, -1))  # i < j ≤ t
-        factors = ops.exp(sums)
-        products = [x * factors for x in products]
-        before = sums[:, :, :1] + log_decay[:, :1]
-        after = ops.swapaxes(sums[:, -1:], 1, 2)  # (X, C, 1)
-    erasing = None if erase is None else ops.tril(products[-1], -1)
-    return erasing, None if query is None else ops.tril(products[0]), before, after
 
 
 def _by_halves(
@@ -136,12 +106,7 @@ class Chunks(NamedTuple):
 
 
 def prepare(
-    query: Tensor | None,
-    key: Tensor,
-    value: Tensor,
-    erase: Tensor | None,
-    log_decay: Tensor | None,
-    chunk_size: int,
+    query: Any, key: Tensor, value: Tensor, erase: Any, log_decay: Any, chunk_size: int
 ) -> Chunks:
     """Computes all that does not depend on the state.
 
@@ -168,13 +133,26 @@ def prepare(
         return ops.reshape(x, (count, batch, heads, *x.shape[1:]))
 
     def merge(x: Tensor) -> Tensor:  # (X, C, ·) to (B, T, H, ·)
-        x = ops.reshape(x, (count, batch, heads, chunk_size, x.shape[-1]))
-        x = ops.transpose(x, (1, 0, 3, 2, 4))  # (B, N, C, H, ·)
+        x = ops.transpose(stack(x), (1, 0, 3, 2, 4))  # (B, N, C, H, ·)
         return ops.reshape(x, (batch, -1, heads, x.shape[-1]))[:, :length]
 
     q, k, v, e, g = each(split, query, key, value, erase, log_decay)
-    erasing, reading, before, after = _pairs(q, k, e, g)
+    rows = [x for x in (q, e) if x is not None]
     decay = solution = None
+    if g is not None and g.shape[-1] != 1:
+        stacked = ops.stack(rows or [k], axis=1)  # (X, 1 or 2, C, D)
+        products, before, after = _by_halves(stacked, k, g)
+        products = [products[:, n] for n in range(len(rows))]
+    else:
+        products = [ops.matmul(x, ops.swapaxes(k, 1, 2)) for x in rows]  # (X, C, C)
+    if g is not None and g.shape[-1] == 1:
+        # A difference of cumulative sums would be inexact after a strong decay.
+        ones = ops.ones((chunk_size, chunk_size), g.dtype)
+        sums = ops.matmul(ops.tril(ones), g * ops.tril(ones, -1))  # i < j ≤ t
+        factors = ops.exp(sums)
+        products = [x * factors for x in products]
+        before = sums[:, :, :1] + g[:, :1]  # (X, C, 1)
+        after = ops.swapaxes(sums[:, -1:], 1, 2)  # (X, C, 1)
     if g is not None:
         until = ops.exp(before)  # Γ, (X, C, 1 or D)
         q, e = each(lambda x: x * until, q, e)
@@ -182,8 +160,9 @@ def prepare(
         decay = ops.swapaxes(until[:, -1:], 1, 2)  # (X, 1 or D, 1)
     k = ops.swapaxes(k, 1, 2)  # (X, D, C)
     if e is not None:
-        solution = _inverse(erasing)
+        solution = _inverse(ops.tril(products[-1], -1))
         v, e = ops.matmul(solution, v), ops.matmul(solution, e)
+    reading = None if q is None else ops.tril(products[0])
     return Chunks(q, k, v, e, reading, solution, decay, stack, merge)
 
 

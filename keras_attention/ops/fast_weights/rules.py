@@ -98,7 +98,7 @@ def linear_attention_step(
 ) -> tuple[Tensor, Tensor]:
     """Computes one step of :func:`linear_attention`.
 
-    Args: those of :func:`linear_attention`, without the axis T.
+    The arguments have the shapes that they have there, without the axis T.
 
     Returns:
         The output (B, H, V) and the next state.
@@ -138,8 +138,7 @@ def delta_rule(
         log_decay: log a ≤ 0, (B, T, H) or (B, T, H, D); None for no decay.
         mask: booleans (B, T), True = the step is valid.
         state: (B, H, D, V), the memory before the first step; 0 by default.
-        chunk_size: the number of steps computed together, a power of two of at most T.
-            By default 64, or less for a shorter sequence. It affects speed only.
+        chunk_size: see :func:`linear_attention`.
 
     Returns:
         The outputs (B, T, H, V) in the dtype of the query, and the state (B, H, D, V)
@@ -186,7 +185,7 @@ def delta_rule_step(
 ) -> tuple[Tensor, Tensor]:
     """Computes one step of :func:`delta_rule`.
 
-    Args: those of :func:`delta_rule`, without the axis T.
+    The arguments have the shapes that they have there, without the axis T.
 
     Returns:
         The output (B, H, V) and the next state.
@@ -243,8 +242,7 @@ def weights(
     Raises:
         ValueError: if the shapes do not fit each other, or `write` has channels.
     """
-    arguments = query, key, None, erase, write, log_decay, mask, None
-    q, k, w, e, g, _ = _inputs(arguments)
+    q, k, w, e, g, _ = _inputs((query, key, None, erase, write, log_decay, mask, None))
     loop.check_length(k.shape[1])
     length = ops.shape(k)[1]
     c = chunks.prepare(q, k, w, e, g, chunks.power_of_two(k.shape[1]))
@@ -282,9 +280,7 @@ def last_keys(
     Raises:
         ValueError: if the shapes do not fit each other, or `write` has channels.
     """
-    arguments = key, key, None, erase, write, log_decay, mask, None
-    _, k, w, e, g, _ = _inputs(arguments)
-    loop.check_length(k.shape[1])
+    _, k, w, e, g, _ = _inputs((key, key, None, erase, write, log_decay, mask, None))
     return chunks.last_keys(k, w, e, g, _chunk_size(None, k.shape[1]))
 
 
@@ -294,7 +290,6 @@ def _run(
     """Computes a rule over a sequence; see `_inputs` for the arguments."""
     query, key = arguments[:2]
     q, k, v, e, g, state = _inputs(arguments, normalize)
-    loop.check_length(key.shape[1])
     size = _chunk_size(chunk_size, key.shape[1])
     output, state = chunks.run(q, k, v, e, g, state, size)
     return _output(output, query.dtype, normalize), state
@@ -372,21 +367,21 @@ def _inputs(arguments: tuple, normalize: bool = False) -> Any:
 
 def _check(name: str, x: Any, *shapes: tuple) -> None:
     """Raises a ValueError if a tensor has none of the shapes; None is any size."""
-    if x is None:
-        return
-    received = tuple(x.shape)
-    for shape in shapes:
-        same = (a == b or None in (a, b) for a, b in zip(received, shape))
-        if len(received) == len(shape) and all(same):
-            return
-    raise ValueError(
-        f"`{name}` must have shape {' or '.join(map(str, shapes))}, to fit `key` and "
-        f"`value`. Received: {name}.shape={received}"
-    )
+
+    def fits(shape: tuple) -> bool:
+        same = (a == b or None in (a, b) for a, b in zip(x.shape, shape))
+        return len(x.shape) == len(shape) and all(same)
+
+    if x is not None and not any(map(fits, shapes)):
+        raise ValueError(
+            f"`{name}` must have shape {' or '.join(map(str, shapes))}, to fit `key` "
+            f"and `value`. Received: {name}.shape={tuple(x.shape)}"
+        )
 
 
 def _chunk_size(chunk_size: int | None, length: Any) -> int:
-    """Returns the checked chunk size, or one that suits the length."""
+    """Returns the checked chunk size, or one that suits the checked length."""
+    loop.check_length(length)
     known = isinstance(length, Integral)
     if chunk_size is None:
         return min(CHUNK, chunks.power_of_two(length)) if known else CHUNK
