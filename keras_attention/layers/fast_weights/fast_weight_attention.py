@@ -13,13 +13,9 @@ import numpy as np
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.layers.base import checked
+from keras_attention.layers.base import attention_layer, checked
 from keras_attention.layers.base.arguments import one_of, policy_of, positive
-from keras_attention.layers.base.attention_layer import (
-    AttentionLayer,
-    Prepared,
-    cache_length,
-)
+from keras_attention.layers.base.attention_layer import AttentionLayer, Prepared
 from keras_attention.layers.base.checked import as_boolean, check_usable
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import export
@@ -140,6 +136,8 @@ class FastWeightAttention(AttentionLayer):
         attention" (2020). For other forms see :func:`keras_attention.ops.delta_rule`.
     """
 
+    separates_texts = False  # the memory has no borders between texts
+
     def __init__(
         self,
         num_heads: int,
@@ -196,9 +194,9 @@ class FastWeightAttention(AttentionLayer):
         if self.decay is not None:
             channels = (heads,) if self.decay == "head" else (heads, width)
             self.decay_dense = self._dense("decay", key, channels, first_decays)
-            shape, name = (heads, 1)[: len(channels)], "decay_rate"
+            shape = (heads, 1)[: len(channels)]
             self.decay_rate = self.add_weight(
-                shape, first_rates, name=name, autocast=False
+                shape, first_rates, name="decay_rate", autocast=False
             )
         if self.rule == "delta":
             sizes = {"separate": 2, "channel": width + columns}
@@ -268,8 +266,7 @@ class FastWeightAttention(AttentionLayer):
             heads, weights = self._read(queries, self._summary(memory), return_weights)
         output, weights = self._finish(heads, weights, query, parts.query)
         if weights is not None and use_causal_mask:
-            room = ((0, 0), (0, 0), (0, 0), (0, size))
-            weights = ops.pad(weights, room)[..., :size]  # (B, H, T, S)
+            weights = ops.pad(weights, [(0, 0)] * 3 + [(0, size)])[..., :size]
         if single:
             output = ops.squeeze(output, axis=1)
             weights = None if weights is None else ops.squeeze(weights, axis=-2)
@@ -419,14 +416,12 @@ class FastWeightAttention(AttentionLayer):
     def initial_cache(self, batch: Any, length: int, width: int | None = None) -> Any:
         """Returns an empty memory for `step`. Its size does not depend on `length`."""
         self._check_steps("initial_cache")
-        cache_length(length)
-        size = (self.kernel_size or 1) - 1
-        tails = (
-            ops.zeros((batch, size, self.num_heads, width), self.compute_dtype)
-            for width in (self.key_dim, self.value_dim)
-        )
+        attention_layer.cache_length(length)
+        tail = batch, (self.kernel_size or 1) - 1, self.num_heads
+        keys = ops.zeros((*tail, self.key_dim), self.compute_dtype)
+        values = ops.zeros((*tail, self.value_dim), self.compute_dtype)
         state = ops.zeros((batch, *self._state_shape), "float32")
-        return FastWeightCache(state, *tails)
+        return FastWeightCache(state, keys, values)
 
     def step(
         self, inputs: Tensor, cache: Any, index: Any, mask: Tensor | None = None
@@ -445,17 +440,11 @@ class FastWeightAttention(AttentionLayer):
                 f"have shape {(inputs.shape[0], *sizes)}. "
                 f"Received: cache.state.shape={shape}"
             )
-        query = self._queries(inputs)
         memory, tails = self._remember(inputs, inputs, mask, cache[1:])
-        heads, state = self._run(query, memory, cache.state)
+        heads, state = self._run(self._queries(inputs), memory, cache.state)
         output, _ = self._finish(heads, None, inputs, mask)
         cache = FastWeightCache(state, *tails)
         return (ops.squeeze(output, 1) if single else output), cache
-
-    @property
-    def separates_texts(self) -> bool:
-        """Whether texts in a row can be kept apart; this memory has no borders."""
-        return False
 
     def output_width(self, query_width: int, value_width: int) -> int:
         return query_width

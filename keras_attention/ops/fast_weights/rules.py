@@ -315,8 +315,7 @@ def _inputs(arguments: tuple, normalize: bool = False) -> Any:
 
     Args:
         arguments: query, key, value, erase, write, log_decay, mask and state.
-        normalize: whether to append a column of ones to the value, whose sums are those
-            of the keys.
+        normalize: whether to append ones to the value, whose sums are those of keys.
 
     Returns:
         The query, the key, w ⊙ v, e ⊙ k or None, the log decay (B, T, H, 1 or D) or
@@ -349,10 +348,9 @@ def _inputs(arguments: tuple, normalize: bool = False) -> Any:
     _check("write", write, heads, (*heads, columns))
     _check("log_decay", log_decay, heads, shape)
     mask = masks.check("mask", mask, heads[:2])
-    tensors = query, key, value, erase, write, log_decay
-    q, k, v, *gates = chunks.each(
-        lambda x: to_float32(ops.convert_to_tensor(x)), *tensors
-    )
+    tensors: Any = query, key, value, erase, write, log_decay
+    tensors = chunks.each(lambda x: to_float32(ops.convert_to_tensor(x)), *tensors)
+    q, k, v, *gates = tensors
     e, w, g = chunks.each(lambda x: x if len(x.shape) == 4 else x[..., None], *gates)
     if mask is not None:
         valid = mask[:, :, None, None]
