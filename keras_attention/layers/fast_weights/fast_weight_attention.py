@@ -13,13 +13,9 @@ import numpy as np
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.layers.base import checked
+from keras_attention.layers.base import attention_layer, checked
 from keras_attention.layers.base.arguments import one_of, policy_of, positive
-from keras_attention.layers.base.attention_layer import (
-    AttentionLayer,
-    Prepared,
-    cache_length,
-)
+from keras_attention.layers.base.attention_layer import AttentionLayer, Prepared
 from keras_attention.layers.base.checked import as_boolean, check_usable
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import export
@@ -47,8 +43,7 @@ class Memory(NamedTuple):
 
     key: Tensor  # (B, S, H, E), float32
     value: Tensor  # (B, S, H, V), float32
-    gates: dict[str, Tensor]  # `erase`, `write` and `log_decay`, where they are used
-    mask: Tensor | None  # (B, S)
+    options: dict[str, Any]  # `mask`, and `erase`, `write`, `log_decay` if used
 
 
 @export
@@ -141,6 +136,8 @@ class FastWeightAttention(AttentionLayer):
         attention" (2020). For other forms see :func:`keras_attention.ops.delta_rule`.
     """
 
+    separates_texts = False  # the memory has no borders between texts
+
     def __init__(
         self,
         num_heads: int,
@@ -197,11 +194,9 @@ class FastWeightAttention(AttentionLayer):
         if self.decay is not None:
             channels = (heads,) if self.decay == "head" else (heads, width)
             self.decay_dense = self._dense("decay", key, channels, first_decays)
+            shape = (heads, 1)[: len(channels)]
             self.decay_rate = self.add_weight(
-                (heads, *[1] * (len(channels) - 1)),
-                first_rates,
-                name="decay_rate",
-                autocast=False,
+                shape, first_rates, name="decay_rate", autocast=False
             )
         if self.rule == "delta":
             sizes = {"separate": 2, "channel": width + columns}
@@ -213,12 +208,10 @@ class FastWeightAttention(AttentionLayer):
         self.key_taps = self.value_taps = None
         if taps > 1:
             first = keras.initializers.RandomUniform(-(taps**-0.5), taps**-0.5)
-            shape = (taps, heads)
-            self.key_taps = self.add_weight((*shape, width), first, name="key_taps")
-            first = first.clone()
-            self.value_taps = self.add_weight(
-                (*shape, columns), first, name="value_taps"
-            )
+            shape = (taps, heads, width)
+            self.key_taps = self.add_weight(shape, first, name="key_taps")
+            shape, first = (taps, heads, columns), first.clone()
+            self.value_taps = self.add_weight(shape, first, name="value_taps")
         if self.normalization == "rms":
             self.norm = keras.layers.RMSNormalization(
                 epsilon=1e-5, dtype=policy_of(self, "output_norm"), name="output_norm"
@@ -233,10 +226,9 @@ class FastWeightAttention(AttentionLayer):
         self, name: str, shape: tuple, width: tuple, bias: Any = None, bound: int = 1
     ) -> Any:
         """Returns a built projection; `bias` is the initializer of its bias, if any."""
-        options: dict[str, Any] = {"dtype": policy_of(self, name), "bound": bound}
-        if bias is not None:
-            options["bias_initializer"] = bias
-        dense = projection(len(shape), width, name, bias is not None, **options)
+        options = {"dtype": policy_of(self, name), "bias_initializer": bias or "zeros"}
+        use_bias = bias is not None
+        dense = projection(len(shape), width, name, use_bias, bound, **options)
         dense.build(shape)
         return dense
 
@@ -255,7 +247,7 @@ class FastWeightAttention(AttentionLayer):
     ) -> Any:
         key = value if key is None else key
         call_masks = query_mask, value_mask, key_mask, attention_mask
-        query, parts, single = self._check_call(query, value, key, *call_masks)
+        query, parts, single = check_call(query, value, key, *call_masks)
         mask = masks.merge(parts.value, parts.key)
         size = ops.shape(key)[1]
         if use_causal_mask and query is not key:
@@ -264,23 +256,17 @@ class FastWeightAttention(AttentionLayer):
         recording = is_recording()
         return_weights = return_attention_scores or recording is not None
         queries, weights = self._queries(query), None
-        memory, _ = self._remember(key, value, mask, None)
+        memory, _ = self._remember(key, value, mask)
         if use_causal_mask:
-            heads, _ = self._run(queries, memory, None)
+            heads, _ = self._run(queries, memory)
             if return_weights:
-                weights = fast_weights.weights(
-                    queries,
-                    memory.key,
-                    **memory.gates,
-                    normalize=self._sums,
-                    mask=memory.mask,
-                )
+                options = {**memory.options, "normalize": self._sums}
+                weights = fast_weights.weights(queries, memory.key, **options)
         else:
             heads, weights = self._read(queries, self._summary(memory), return_weights)
         output, weights = self._finish(heads, weights, query, parts.query)
         if weights is not None and use_causal_mask:
-            room = ((0, 0), (0, 0), (0, 0), (0, size))
-            weights = ops.pad(weights, room)[..., :size]  # (B, H, T, S)
+            weights = ops.pad(weights, [(0, 0)] * 3 + [(0, size)])[..., :size]
         if single:
             output = ops.squeeze(output, axis=1)
             weights = None if weights is None else ops.squeeze(weights, axis=-2)
@@ -288,35 +274,14 @@ class FastWeightAttention(AttentionLayer):
             record(self.path, weights)
         return (output, weights) if return_attention_scores else output
 
-    def _check_call(
-        self,
-        query: Tensor,
-        value: Tensor,
-        key: Tensor,
-        query_mask: Tensor | None,
-        value_mask: Tensor | None,
-        key_mask: Tensor | None,
-        attention_mask: Tensor | None,
-    ) -> tuple[Tensor, checked.Masks, bool]:
-        """Returns the query with a T axis, the masks, and whether it had none."""
-        if attention_mask is not None:
-            raise ValueError(
-                "`attention_mask` must be None: a memory that all inputs share cannot "
-                "be hidden from single queries. Use `value_mask` or `use_causal_mask`. "
-                f"Received: attention_mask={attention_mask!r}"
-            )
-        parts = checked.Masks(
-            as_boolean("query_mask", query_mask),
-            as_boolean("value_mask", value_mask),
-            as_boolean("key_mask", key_mask),
-        )
-        query, parts, _, single = checked.check_call(query, value, key, parts)
-        return query, parts, single
-
     @property
     def _sums(self) -> bool:
         """Whether outputs are divided by the sum of the weights."""
         return self.rule == "linear" and self.normalization == "sum"
+
+    @property
+    def _state_shape(self) -> tuple:
+        return self.num_heads, self.key_dim, self.value_dim + int(self._sums)
 
     def _features(self, x: Tensor) -> Tensor:
         """Returns φ(x), normalized, (B, T, H, E), in float32."""
@@ -337,7 +302,7 @@ class FastWeightAttention(AttentionLayer):
         return self._features(kernels.dense(self.query_dense, query))
 
     def _remember(
-        self, key: Tensor, value: Tensor, mask: Tensor | None, tails: Any
+        self, key: Tensor, value: Tensor, mask: Tensor | None, tails: Any = None
     ) -> tuple[Memory, tuple[Tensor, Tensor]]:
         """Projects inputs to what is written, and returns the tails for later inputs.
 
@@ -348,48 +313,53 @@ class FastWeightAttention(AttentionLayer):
         if mask is not None:
             valid = mask[:, :, None, None]
             k, v = ops.where(valid, k, 0), ops.where(valid, v, 0)
-        before = (None, None) if tails is None else tails
+        before = tails or (None, None)
         k, last_keys = convolve(k, self.key_taps, before[0])
         v, last_values = convolve(v, self.value_taps, before[1])
         v = ops.cast(v, "float32")
         v = v if self.kernel_size is None else ops.silu(v)
-        gates = {}
+        options = {"mask": mask}
         if self.decay_dense is not None:
             steps = ops.cast(kernels.dense(self.decay_dense, key), "float32")
             rate = ops.exp(ops.cast(self.decay_rate, "float32"))
-            gates["log_decay"] = -rate * ops.softplus(steps)  # (B, S, H, ...)
+            options["log_decay"] = -rate * ops.softplus(steps)  # (B, S, H, ...)
         if self.strength_dense is not None:
             x = ops.cast(kernels.dense(self.strength_dense, key), "float32")
             x = ops.sigmoid(x)  # (B, S, H, ·)
             if self.strengths == "channel":
-                gates["erase"], write = x[..., : self.key_dim], x[..., self.key_dim :]
-                v, gates["write"] = v * write, ops.ones_like(write[..., 0])
+                options["erase"], write = x[..., : self.key_dim], x[..., self.key_dim :]
+                v, options["write"] = v * write, ops.ones_like(write[..., 0])
             else:
-                gates["erase"], gates["write"] = x[..., 0], x[..., -1]
-        memory = Memory(self._features(k), v, gates, mask)
-        return memory, (last_keys, last_values)
+                options["erase"], options["write"] = x[..., 0], x[..., -1]
+        return Memory(self._features(k), v, options), (last_keys, last_values)
 
     def _run(
-        self, query: Tensor, memory: Memory, state: Tensor | None
+        self, query: Tensor, memory: Memory, state: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Returns the heads (B, T, H, V) of causal queries, and the last state."""
-        now = query, memory.key, memory.value
-        options: dict[str, Any] = {**memory.gates, "mask": memory.mask, "state": state}
-        if self.rule == "delta":
-            return fast_weights.delta_rule(*now, **options)
-        options["normalize"] = self._sums
-        return fast_weights.linear_attention(*now, **options)
+        now, extra = (query, memory.key, memory.value), {}
+        rule: Any = fast_weights.delta_rule
+        step: Any = fast_weights.delta_rule_step
+        if self.rule == "linear":
+            rule = fast_weights.linear_attention
+            step = fast_weights.linear_attention_step
+            extra = {"normalize": self._sums}
+        if state is None or query.shape[1] != 1:
+            return rule(*now, state=state, **memory.options, **extra)
+        first = {n: x if x is None else x[:, 0] for n, x in memory.options.items()}
+        heads, state = step(*(x[:, 0] for x in now), state, **first, **extra)
+        return heads[:, None], state
 
     def _summary(self, memory: Memory) -> Prepared:
         """Returns the keys with which the last state sums the values, and both."""
-        keys = fast_weights.last_keys(memory.key, **memory.gates, mask=memory.mask)
-        values = memory.value
-        if memory.mask is not None:
-            values = ops.where(memory.mask[:, :, None, None], values, 0.0)
+        keys = fast_weights.last_keys(memory.key, **memory.options)
+        values, mask = memory.value, memory.options["mask"]
+        if mask is not None:
+            values = ops.where(mask[:, :, None, None], values, 0.0)
         ones = [ops.ones_like(values[..., :1])] if self._sums else []
         written = ops.concatenate([values, *ones], axis=-1)
         state = ops.einsum("bshe,bshv->bhev", keys, written)
-        return Prepared((state, keys), values, memory.mask)
+        return Prepared((state, keys), values, mask)
 
     def _read(
         self, query: Tensor, prepared: Prepared, return_weights: bool
@@ -406,11 +376,7 @@ class FastWeightAttention(AttentionLayer):
         return heads, weights
 
     def _finish(
-        self,
-        heads: Tensor,
-        weights: Tensor | None,
-        query: Tensor,
-        query_mask: Tensor | None,
+        self, heads: Tensor, weights: Any, query: Tensor, query_mask: Any
     ) -> tuple[Tensor, Tensor | None]:
         """Normalizes, gates and projects the heads (B, T, H, V)."""
         if query_mask is not None:
@@ -431,7 +397,7 @@ class FastWeightAttention(AttentionLayer):
         mask = masks.check("mask", as_boolean("mask", mask), tuple(value.shape[:2]))
         value = ops.cast(value, self.compute_dtype)
         key = value if key is None else ops.cast(key, self.compute_dtype)
-        return self._summary(self._remember(key, value, mask, None)[0])
+        return self._summary(self._remember(key, value, mask)[0])
 
     def attend_from_state(
         self,
@@ -450,16 +416,12 @@ class FastWeightAttention(AttentionLayer):
     def initial_cache(self, batch: Any, length: int, width: int | None = None) -> Any:
         """Returns an empty memory for `step`. Its size does not depend on `length`."""
         self._check_steps("initial_cache")
-        cache_length(length)
-        size = (self.kernel_size or 1) - 1
-        columns = self.value_dim + int(self._sums)
-        return FastWeightCache(
-            ops.zeros((batch, self.num_heads, self.key_dim, columns), "float32"),
-            ops.zeros((batch, size, self.num_heads, self.key_dim), self.compute_dtype),
-            ops.zeros(
-                (batch, size, self.num_heads, self.value_dim), self.compute_dtype
-            ),
-        )
+        attention_layer.cache_length(length)
+        tail = batch, (self.kernel_size or 1) - 1, self.num_heads
+        keys = ops.zeros((*tail, self.key_dim), self.compute_dtype)
+        values = ops.zeros((*tail, self.value_dim), self.compute_dtype)
+        state = ops.zeros((batch, *self._state_shape), "float32")
+        return FastWeightCache(state, keys, values)
 
     def step(
         self, inputs: Tensor, cache: Any, index: Any, mask: Tensor | None = None
@@ -471,47 +433,18 @@ class FastWeightAttention(AttentionLayer):
         if single:
             inputs = ops.expand_dims(inputs, 1)
             mask = None if mask is None else ops.expand_dims(mask, 1)
-        self._check_cache(inputs, cache)
-        query = self._queries(inputs)
-        memory, tails = self._remember(inputs, inputs, mask, cache[1:])
-        if inputs.shape[1] == 1:
-            heads, state = self._run_step(query, memory, cache.state)
-        else:
-            heads, state = self._run(query, memory, cache.state)
-        output, _ = self._finish(heads, None, inputs, mask)
-        cache = FastWeightCache(state, *tails)
-        return (ops.squeeze(output, 1) if single else output), cache
-
-    def _run_step(
-        self, query: Tensor, memory: Memory, state: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Computes `_run` for one input, without chunks."""
-        now = (query[:, 0], memory.key[:, 0], memory.value[:, 0], state)
-        options: dict[str, Any] = {name: x[:, 0] for name, x in memory.gates.items()}
-        if memory.mask is not None:
-            options["mask"] = memory.mask[:, 0]
-        if self.rule == "delta":
-            heads, state = fast_weights.delta_rule_step(*now, **options)
-        else:
-            options["normalize"] = self._sums
-            heads, state = fast_weights.linear_attention_step(*now, **options)
-        return heads[:, None], state
-
-    def _check_cache(self, inputs: Tensor, cache: FastWeightCache) -> None:
-        shape = tuple(cache.state.shape)
-        sizes = self.num_heads, self.key_dim, self.value_dim + int(self._sums)
-        batches = {shape[0], inputs.shape[0]} - {None}
-        if shape[1:] != sizes or len(batches) > 1:
+        shape, sizes = tuple(cache.state.shape), self._state_shape
+        if shape[1:] != sizes or len({shape[0], inputs.shape[0]} - {None}) > 1:
             raise ValueError(
                 "`cache` must be one of this layer and for this batch: its state must "
                 f"have shape {(inputs.shape[0], *sizes)}. "
                 f"Received: cache.state.shape={shape}"
             )
-
-    @property
-    def separates_texts(self) -> bool:
-        """Whether texts in a row can be kept apart; this memory has no borders."""
-        return False
+        memory, tails = self._remember(inputs, inputs, mask, cache[1:])
+        heads, state = self._run(self._queries(inputs), memory, cache.state)
+        output, _ = self._finish(heads, None, inputs, mask)
+        cache = FastWeightCache(state, *tails)
+        return (ops.squeeze(output, 1) if single else output), cache
 
     def output_width(self, query_width: int, value_width: int) -> int:
         return query_width
@@ -528,13 +461,27 @@ class FastWeightAttention(AttentionLayer):
         call = checked.call_arguments(self, args, kwargs)
         query, value, key = call["query"], call["value"], call["key"]
         key = value if key is None else key
-        call_masks = [call[name] for name in checked.MASK_NAMES]
-        self._check_call(query, value, key, *call_masks)
+        check_call(query, value, key, *map(call.get, checked.MASK_NAMES))
         output = keras.KerasTensor(query.shape, self.compute_dtype)
         if not call["return_attention_scores"]:
             return output
         shape = (query.shape[0], self.num_heads, *query.shape[1:-1], key.shape[1])
         return output, keras.KerasTensor(shape, self.compute_dtype)
+
+
+def check_call(
+    query: Tensor, value: Tensor, key: Tensor, *call_masks: Tensor | None
+) -> tuple[Tensor, checked.Masks, bool]:
+    """Returns the query with a T axis, the masks, and whether it had none."""
+    if call_masks[-1] is not None:
+        raise ValueError(
+            "`attention_mask` must be None: a memory that all inputs share cannot be "
+            "hidden from single queries. Use `value_mask` or `use_causal_mask`. "
+            f"Received: attention_mask={call_masks[-1]!r}"
+        )
+    parts = checked.Masks(*map(as_boolean, checked.MASK_NAMES, call_masks))
+    query, parts, _, single = checked.check_call(query, value, key, parts)
+    return query, parts, single
 
 
 def align(

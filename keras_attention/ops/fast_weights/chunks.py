@@ -10,15 +10,13 @@ written value vₜ. The rows rₜ solve a triangular system:
 
     (I + A) R = V − (Γ ⊙ E) S,    Aₜᵢ = eₜᵀ (Γₜ / Γᵢ ⊙ kᵢ) for i < t, else 0
 
-All that does not depend on S is computed for all chunks at once. The loop over chunks
-computes R and the next state.
-
 Shapes: N chunks, B batch, H heads, C steps of a chunk, D width of a key, V width of a
 value, X = N·B·H.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -29,56 +27,9 @@ from keras_attention.ops.sequence import loop
 Tensor = Any
 
 
-class Pairs(NamedTuple):
-    """The products of the steps of each chunk, with the decay between them."""
-
-    erasing: Tensor | None  # A, (X, C, C), strictly lower triangular; None: no erasing
-    reading: Tensor | None  # qₜᵀ (Γₜ / Γᵢ ⊙ kᵢ), (X, C, C), lower triangular
-    before: Tensor | None  # Σ log aⱼ for j ≤ t, (X, C, 1) or (X, C, D); None: no decay
-    after: Tensor | None  # Σ log aⱼ for j > t, likewise
-
-
-def pairs(
-    query: Tensor | None, key: Tensor, erase: Tensor | None, log_decay: Tensor | None
-) -> Pairs:
-    """Compares all steps of each chunk.
-
-    Args:
-        query: (X, C, D), or None.
-        key: (X, C, D).
-        erase: e ⊙ k, (X, C, D), or None.
-        log_decay: (X, C, 1) or (X, C, D), or None.
-    """
-    rows = [x for x in (query, erase) if x is not None]
-    before = after = None
-    if log_decay is not None and log_decay.shape[-1] != 1:
-        stacked = ops.stack(rows or [key], axis=1)  # (X, 1 or 2, C, D)
-        products, before, after = _by_halves(stacked, key, log_decay)
-        products = [products[:, n] for n in range(len(rows))]
-    else:
-        products = [ops.matmul(x, ops.swapaxes(key, 1, 2)) for x in rows]  # (X, C, C)
-    if log_decay is not None and before is None:
-        sums = _segment_sums(log_decay)  # (X, C, C)
-        factors = ops.exp(sums)
-        products = [x * factors for x in products]
-        before = sums[:, :, :1] + log_decay[:, :1]
-        after = ops.swapaxes(sums[:, -1:], 1, 2)  # (X, C, 1)
-    return Pairs(
-        None if erase is None else ops.tril(products[-1], -1),
-        None if query is None else ops.tril(products[0]),
-        before,
-        after,
-    )
-
-
-def _segment_sums(log_decay: Tensor) -> Tensor:
-    """Returns Σ log aⱼ for i < j ≤ t, (X, C, C), from (X, C, 1); 0 for t ≤ i.
-
-    A difference of cumulative sums would be inexact after a strong decay.
-    """
-    size = log_decay.shape[1]
-    later = ops.tril(ops.ones((size, size), log_decay.dtype), -1)  # j > i
-    return ops.matmul(ops.tril(ops.ones_like(later)), log_decay * later)
+def each(function: Callable, *tensors: Any) -> list:
+    """Applies a function to all tensors that are not None."""
+    return [x if x is None else function(x) for x in tensors]
 
 
 def _by_halves(
@@ -89,13 +40,7 @@ def _by_halves(
     Between the halves of a chunk, Γₜ / Γᵢ is the product of the decays from i to the
     middle and from the middle to t. No exponent is positive.
 
-    Args:
-        rows: (X, R, C, D), R matrices of rows.
-        key: (X, C, D).
-        log_decay: (X, C, D).
-
-    Returns:
-        The products (X, R, C, C), and two sums (X, C, D).
+    The rows are (X, R, C, D), the products (X, R, C, C), and all others (X, C, D).
     """
     size = key.shape[1]
     if size == 1:
@@ -129,7 +74,7 @@ def _lower_blocks(first: Tensor, across: Tensor, last: Tensor) -> Tensor:
     return ops.concatenate([top, ops.concatenate([across, last], axis=-1)], axis=-2)
 
 
-def inverse(a: Tensor) -> Tensor:
+def _inverse(a: Tensor) -> Tensor:
     """Returns (I + A)⁻¹ for strictly lower triangular A (X, C, C), C a power of two.
 
         [[I + A₁, 0], [B, I + A₂]]⁻¹ = [[X₁, 0], [−X₂ B X₁, X₂]]
@@ -141,7 +86,7 @@ def inverse(a: Tensor) -> Tensor:
         return ops.eye(size, dtype=a.dtype) - a
     half = size // 2
     halves = ops.concatenate([a[:, :half, :half], a[:, half:, half:]], axis=0)
-    first, last = ops.split(inverse(halves), 2, axis=0)
+    first, last = ops.split(_inverse(halves), 2, axis=0)
     across = -ops.matmul(ops.matmul(last, a[:, half:, :half]), first)
     return _lower_blocks(first, across, last)
 
@@ -153,7 +98,7 @@ class Chunks(NamedTuple):
     key: Tensor  # (Γ_C / Γᵢ ⊙ kᵢ)ᵀ, (X, D, C)
     value: Tensor  # (I + A)⁻¹ V, (X, C, V)
     erase: Tensor | None  # (I + A)⁻¹ (Γ ⊙ E), (X, C, D)
-    reading: Tensor | None  # see `Pairs`
+    reading: Tensor | None  # qₜᵀ (Γₜ / Γᵢ ⊙ kᵢ) for i ≤ t, else 0, (X, C, C)
     solution: Tensor | None  # (I + A)⁻¹, (X, C, C)
     decay: Tensor | None  # Γ_C, (X, 1 or D, 1)
     stack: Any  # a function from (X, ·, ·) to (N, B, H, ·, ·)
@@ -161,14 +106,18 @@ class Chunks(NamedTuple):
 
 
 def prepare(
-    query: Tensor | None,
-    key: Tensor,
-    value: Tensor,
-    erase: Tensor | None,
-    log_decay: Tensor | None,
-    chunk_size: int,
+    query: Any, key: Tensor, value: Tensor, erase: Any, log_decay: Any, chunk_size: int
 ) -> Chunks:
-    """Computes all that does not depend on the state; see `run` for the arguments."""
+    """Computes all that does not depend on the state.
+
+    Args:
+        query: (B, T, H, D), or None.
+        key: (B, T, H, D).
+        value: the written values w ⊙ v, (B, T, H, V).
+        erase: the erase keys e ⊙ k, (B, T, H, D), or None.
+        log_decay: (B, T, H, 1) or (B, T, H, D), or None.
+        chunk_size: C, a power of two.
+    """
     (batch, length), heads = ops.shape(key)[:2], key.shape[2]
     count = (length + chunk_size - 1) // chunk_size
     padding = count * chunk_size - length
@@ -184,24 +133,37 @@ def prepare(
         return ops.reshape(x, (count, batch, heads, *x.shape[1:]))
 
     def merge(x: Tensor) -> Tensor:  # (X, C, ·) to (B, T, H, ·)
-        x = ops.reshape(x, (count, batch, heads, chunk_size, x.shape[-1]))
-        x = ops.transpose(x, (1, 0, 3, 2, 4))  # (B, N, C, H, ·)
+        x = ops.transpose(stack(x), (1, 0, 3, 2, 4))  # (B, N, C, H, ·)
         return ops.reshape(x, (batch, -1, heads, x.shape[-1]))[:, :length]
 
-    tensors = (query, key, value, erase, log_decay)
-    q, k, v, e, g = (None if x is None else split(x) for x in tensors)
-    pair = pairs(q, k, e, g)
+    q, k, v, e, g = each(split, query, key, value, erase, log_decay)
+    rows = [x for x in (q, e) if x is not None]
     decay = solution = None
+    if g is not None and g.shape[-1] != 1:
+        stacked = ops.stack(rows or [k], axis=1)  # (X, 1 or 2, C, D)
+        products, before, after = _by_halves(stacked, k, g)
+        products = [products[:, n] for n in range(len(rows))]
+    else:
+        products = [ops.matmul(x, ops.swapaxes(k, 1, 2)) for x in rows]  # (X, C, C)
+    if g is not None and g.shape[-1] == 1:
+        # A difference of cumulative sums would be inexact after a strong decay.
+        ones = ops.ones((chunk_size, chunk_size), g.dtype)
+        sums = ops.matmul(ops.tril(ones), g * ops.tril(ones, -1))  # i < j ≤ t
+        factors = ops.exp(sums)
+        products = [x * factors for x in products]
+        before = sums[:, :, :1] + g[:, :1]  # (X, C, 1)
+        after = ops.swapaxes(sums[:, -1:], 1, 2)  # (X, C, 1)
     if g is not None:
-        until = ops.exp(pair.before)  # Γ, (X, C, 1 or D)
-        q, e = (None if x is None else x * until for x in (q, e))
-        k = k * ops.exp(pair.after)
+        until = ops.exp(before)  # Γ, (X, C, 1 or D)
+        q, e = each(lambda x: x * until, q, e)
+        k = k * ops.exp(after)
         decay = ops.swapaxes(until[:, -1:], 1, 2)  # (X, 1 or D, 1)
     k = ops.swapaxes(k, 1, 2)  # (X, D, C)
     if e is not None:
-        solution = inverse(pair.erasing)
+        solution = _inverse(ops.tril(products[-1], -1))
         v, e = ops.matmul(solution, v), ops.matmul(solution, e)
-    return Chunks(q, k, v, e, pair.reading, solution, decay, stack, merge)
+    reading = None if q is None else ops.tril(products[0])
+    return Chunks(q, k, v, e, reading, solution, decay, stack, merge)
 
 
 def run(
@@ -213,16 +175,7 @@ def run(
     state: Tensor,
     chunk_size: int,
 ) -> tuple[Tensor, Tensor]:
-    """Computes all steps of a sequence in chunks.
-
-    Args:
-        query: (B, T, H, D).
-        key: (B, T, H, D).
-        value: the written values w ⊙ v, (B, T, H, V).
-        erase: the erase keys e ⊙ k, (B, T, H, D), or None.
-        log_decay: (B, T, H, 1) or (B, T, H, D), or None.
-        state: (B, H, D, V).
-        chunk_size: C, a power of two.
+    """Computes all steps of a sequence in chunks; see `prepare`.
 
     Returns:
         The outputs (B, T, H, V) and the state (B, H, D, V) after the last step.
@@ -248,23 +201,9 @@ def run(
 
 
 def last_keys(
-    key: Tensor,
-    write: Tensor,
-    erase: Tensor | None,
-    log_decay: Tensor | None,
-    chunk_size: int,
+    key: Tensor, write: Tensor, erase: Any, log_decay: Any, chunk_size: int
 ) -> Tensor:
-    """Returns the keys k̂ (B, S, H, D) for which the last state is Σ k̂ᵢ vᵢᵀ.
-
-    k̂ᵢ is wᵢ kᵢ after all later steps have decayed it and erased from it.
-
-    Args:
-        key: (B, S, H, D).
-        write: (B, S, H, 1).
-        erase: the erase keys e ⊙ k, (B, S, H, D), or None.
-        log_decay: (B, S, H, 1) or (B, S, H, D), or None.
-        chunk_size: C, a power of two.
-    """
+    """Returns the keys k̂ (B, T, H, D); see `rules.last_keys` and `prepare`."""
     c = prepare(None, key, write, erase, log_decay, chunk_size)
     k, kept = c.key, c.decay  # (X, D, C)
     one = ops.ones((1, 1), key.dtype)

@@ -1,23 +1,9 @@
 """Linear attention and the delta rule, step by step and over a sequence.
 
-The memory of a head is a matrix S of D × V numbers. A step with key k, value v and
-query q changes it and reads it:
-
-    S ← a ⊙ S                          decays (with `log_decay`, log a)
-    S ← S − k ((e ⊙ k)ᵀ S)             erases what key k holds (with `erase`, e)
-    S ← S + k (w ⊙ v)ᵀ                 writes the value for key k (with `write`, w)
-    o = Sᵀ q
-
-Linear attention decays and writes. The delta rule also erases: with e = w = 1 and a key
-of length 1, the memory then returns v for k, whatever was there before.
-
-A decay is a number of each head, (B, T, H), or of each channel of the key, (B, T, H,
-D). An erase strength is likewise a number of each head or of each channel of the key,
-and a write strength of each head or of each channel of the value, (B, T, H, V).
-
-All of it is computed in float32 (float64 for a float64 query), whatever the dtype of
-the inputs. A masked step neither decays nor erases nor writes; its query reads the
-state as it is.
+The memory of a head is a matrix S of D × V numbers, which a query reads: o = Sᵀ q. All
+of it is computed in float32 (float64 for a float64 query), whatever the dtype of the
+inputs. A masked step neither decays nor erases nor writes; its query reads the state as
+it is.
 
 Shapes: B batch, T steps, H heads, D width of a key, V width of a value.
 """
@@ -96,9 +82,8 @@ def linear_attention(
         chunks: Yang et al., "Gated linear attention Transformers with
         hardware-efficient training" (2024).
     """
-    value = _with_ones(value) if normalize else value
-    gates = None, None, log_decay
-    return _run(query, key, value, gates, mask, state, chunk_size, normalize)
+    arguments = query, key, value, None, None, log_decay, mask, state
+    return _run(arguments, chunk_size, normalize)
 
 
 def linear_attention_step(
@@ -113,20 +98,12 @@ def linear_attention_step(
 ) -> tuple[Tensor, Tensor]:
     """Computes one step of :func:`linear_attention`.
 
-    Args:
-        query: (B, H, D).
-        key: (B, H, D).
-        value: (B, H, V).
-        state: (B, H, D, V), or (B, H, D, V + 1) with `normalize`.
-        log_decay: (B, H) or (B, H, D); None for no decay.
-        normalize: see :func:`linear_attention`.
-        mask: booleans (B,), True = the step is valid.
+    The arguments have the shapes that they have there, without the axis T.
 
     Returns:
         The output (B, H, V) and the next state.
     """
-    value = _with_ones(value) if normalize else value
-    return _step(query, key, value, state, (None, None, log_decay), mask, normalize)
+    return _step((query, key, value, None, None, log_decay, mask, state), normalize)
 
 
 def delta_rule(
@@ -161,8 +138,7 @@ def delta_rule(
         log_decay: log a ≤ 0, (B, T, H) or (B, T, H, D); None for no decay.
         mask: booleans (B, T), True = the step is valid.
         state: (B, H, D, V), the memory before the first step; 0 by default.
-        chunk_size: the number of steps computed together, a power of two of at most T.
-            By default 64, or less for a shorter sequence. It affects speed only.
+        chunk_size: see :func:`linear_attention`.
 
     Returns:
         The outputs (B, T, H, V) in the dtype of the query, and the state (B, H, D, V)
@@ -192,8 +168,8 @@ def delta_rule(
         strengths of each channel: Hatamizadeh et al., "Gated DeltaNet-2: decoupling
         erase and write in linear attention" (2026).
     """
-    gates = erase, write, log_decay
-    return _run(query, key, value, gates, mask, state, chunk_size)
+    arguments = query, key, value, erase, write, log_decay, mask, state
+    return _run(arguments, chunk_size)
 
 
 def delta_rule_step(
@@ -209,20 +185,12 @@ def delta_rule_step(
 ) -> tuple[Tensor, Tensor]:
     """Computes one step of :func:`delta_rule`.
 
-    Args:
-        query: (B, H, D).
-        key: (B, H, D).
-        value: (B, H, V).
-        state: (B, H, D, V).
-        erase: (B, H) or (B, H, D).
-        write: (B, H) or (B, H, V); see :func:`delta_rule`.
-        log_decay: (B, H) or (B, H, D); None for no decay.
-        mask: booleans (B,), True = the step is valid.
+    The arguments have the shapes that they have there, without the axis T.
 
     Returns:
         The output (B, H, V) and the next state.
     """
-    return _step(query, key, value, state, (erase, write, log_decay), mask)
+    return _step((query, key, value, erase, write, log_decay, mask, state))
 
 
 def read(query: Tensor, state: Tensor, *, normalize: bool = False) -> Tensor:
@@ -236,9 +204,9 @@ def read(query: Tensor, state: Tensor, *, normalize: bool = False) -> Tensor:
     Returns:
         (B, T, H, V), in the dtype of the query.
     """
-    q, dtype = to_float32(ops.convert_to_tensor(query)), query.dtype
+    q = to_float32(ops.convert_to_tensor(query))
     output = ops.einsum("bthd,bhdv->bthv", q, ops.cast(state, q.dtype))
-    return ops.cast(_normalized(output) if normalize else output, dtype)
+    return _output(output, query.dtype, normalize)
 
 
 def weights(
@@ -274,23 +242,13 @@ def weights(
     Raises:
         ValueError: if the shapes do not fit each other, or `write` has channels.
     """
-    q, k, w, e, g, _ = _inputs(query, key, None, erase, write, log_decay, mask)
-    (batch, length), heads = ops.shape(k)[:2], k.shape[2]
+    q, k, w, e, g, _ = _inputs((query, key, None, erase, write, log_decay, mask, None))
     loop.check_length(k.shape[1])
-    size = chunks.power_of_two(k.shape[1])
-
-    def whole(x: Any) -> Any:  # (B, T, H, ·) to (B·H, C, ·)
-        if x is None:
-            return None
-        x = ops.pad(x, ((0, 0), (0, size - length), (0, 0), (0, 0)))
-        return ops.reshape(ops.swapaxes(x, 1, 2), (-1, size, x.shape[-1]))
-
-    pair = chunks.pairs(*(whole(x) for x in (q, k, e, g)))
-    products = pair.reading  # (B·H, C, C)
-    if e is not None:
-        products = ops.matmul(products, chunks.inverse(pair.erasing))
-    products = products * ops.swapaxes(whole(w), 1, 2)
-    products = ops.reshape(products, (batch, heads, size, size))[:, :, :length, :length]
+    length = ops.shape(k)[1]
+    c = chunks.prepare(q, k, w, e, g, chunks.power_of_two(k.shape[1]))
+    products = c.reading if e is None else ops.matmul(c.reading, c.solution)
+    products = c.stack(products)[0, :, :, :length, :length]  # (B, H, T, T)
+    products = products * ops.transpose(w, (0, 2, 3, 1))
     if normalize:
         products = _divided(products, ops.sum(products, axis=-1, keepdims=True))
     return products
@@ -322,91 +280,54 @@ def last_keys(
     Raises:
         ValueError: if the shapes do not fit each other, or `write` has channels.
     """
-    _, k, w, e, g, _ = _inputs(key, key, None, erase, write, log_decay, mask)
-    loop.check_length(k.shape[1])
+    _, k, w, e, g, _ = _inputs((key, key, None, erase, write, log_decay, mask, None))
     return chunks.last_keys(k, w, e, g, _chunk_size(None, k.shape[1]))
 
 
 def _run(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    gates: tuple,
-    mask: Tensor | None,
-    state: Tensor | None,
-    chunk_size: int | None,
-    normalize: bool = False,
+    arguments: tuple, chunk_size: int | None, normalize: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Computes a rule over a sequence; without `erase`, that of linear attention."""
-    erase, write, log_decay = gates
-    inputs: Any = _inputs(query, key, value, erase, write, log_decay, mask, state)
-    loop.check_length(key.shape[1])
+    """Computes a rule over a sequence; see `_inputs` for the arguments."""
+    query, key = arguments[:2]
+    q, k, v, e, g, state = _inputs(arguments, normalize)
     size = _chunk_size(chunk_size, key.shape[1])
-    q, k, v, e, g, state = inputs
     output, state = chunks.run(q, k, v, e, g, state, size)
-    output = _normalized(output) if normalize else output
-    return ops.cast(output, query.dtype), state
+    return _output(output, query.dtype, normalize), state
 
 
-def _step(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    state: Tensor,
-    gates: tuple,
-    mask: Tensor | None,
-    normalize: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """Computes one step of a rule; without `erase`, that of linear attention."""
-
-    def timed(x: Any) -> Any:
-        return None if x is None else ops.convert_to_tensor(x)[:, None]
-
-    erase, write, log_decay = map(timed, gates)
-    inputs: Any = _inputs(
-        timed(query),
-        timed(key),
-        timed(value),
-        erase,
-        write,
-        log_decay,
-        timed(mask),
-        state,
-    )
-    *sequences, state = inputs
-    now: Any = [x if x is None else x[:, 0] for x in sequences]
-    q, k, v, e, g = now
+def _step(arguments: tuple, normalize: bool = False) -> tuple[Tensor, Tensor]:
+    """Computes one step of a rule; see `_inputs` for the arguments."""
+    *now, state = arguments
+    now = chunks.each(lambda x: ops.convert_to_tensor(x)[:, None], *now)
+    *now, state = _inputs((*now, state), normalize)
+    q, k, v, e, g = chunks.each(lambda x: x[:, 0], *now)
     if g is not None:
         state = ops.exp(g)[..., None] * state  # (B, H, D, V)
     if e is not None:
         v = v - ops.sum(state * e[..., None], axis=2)  # (B, H, V)
     state = state + k[..., None] * v[:, :, None]
     output = ops.sum(state * q[..., None], axis=2)  # (B, H, V)
-    return ops.cast(_normalized(output) if normalize else output, query.dtype), state
+    return _output(output, arguments[0].dtype, normalize), state
 
 
-def _inputs(
-    query: Any,
-    key: Any,
-    value: Any,
-    erase: Any,
-    write: Any,
-    log_decay: Any,
-    mask: Any,
-    state: Any = None,
-) -> Any:
-    """Checks the tensors of a rule, and applies the strengths and the mask.
+def _inputs(arguments: tuple, normalize: bool = False) -> Any:
+    """Checks the arguments of a rule, and applies the strengths and the mask.
+
+    Args:
+        arguments: query, key, value, erase, write, log_decay, mask and state.
+        normalize: whether to append ones to the value, whose sums are those of keys.
 
     Returns:
         The query, the key, w ⊙ v, e ⊙ k or None, the log decay (B, T, H, 1 or D) or
         None, and the state, all in float32. Without a value, v is 1, (B, T, H, 1).
     """
+    query, key, value, erase, write, log_decay, mask, state = arguments
+    if normalize:
+        value = ops.convert_to_tensor(value)
+        value = ops.concatenate([value, ops.ones_like(value[..., :1])], axis=-1)
     write = erase if write is None else write
-    if (
-        write is not None
-        and len(write.shape) == 4
-        and (value is None or erase is write)
-    ):
+    shared = value is None or erase is write
+    if shared and write is not None and len(write.shape) == 4:
         raise ValueError(
             "`write` must be given and have shape (batch, length, heads) where `erase` "
             "has channels, and for the weights of values. "
@@ -427,16 +348,13 @@ def _inputs(
     _check("write", write, heads, (*heads, columns))
     _check("log_decay", log_decay, heads, shape)
     mask = masks.check("mask", mask, heads[:2])
-    tensors: Any = (query, key, value, erase, write, log_decay)
-    tensors = [x if x is None else ops.convert_to_tensor(x) for x in tensors]
-    tensors = [x if x is None else to_float32(x) for x in tensors]
-    q, k, v, e, w, g = tensors
-    e, w, g = (x if x is None or len(x.shape) == 4 else x[..., None] for x in (e, w, g))
+    tensors: Any = query, key, value, erase, write, log_decay
+    tensors = chunks.each(lambda x: to_float32(ops.convert_to_tensor(x)), *tensors)
+    q, k, v, *gates = tensors
+    e, w, g = chunks.each(lambda x: x if len(x.shape) == 4 else x[..., None], *gates)
     if mask is not None:
         valid = mask[:, :, None, None]
-        k, v, e, w, g = (
-            x if x is None else ops.where(valid, x, 0.0) for x in (k, v, e, w, g)
-        )
+        k, v, e, w, g = chunks.each(lambda x: ops.where(valid, x, 0.0), k, v, e, w, g)
     sizes = (shape[2], shape[3], columns)
     if state is None:
         state = ops.zeros((ops.shape(k)[0], *sizes), k.dtype)
@@ -447,21 +365,21 @@ def _inputs(
 
 def _check(name: str, x: Any, *shapes: tuple) -> None:
     """Raises a ValueError if a tensor has none of the shapes; None is any size."""
-    if x is None:
-        return
-    received = tuple(x.shape)
-    for shape in shapes:
-        same = (a == b or None in (a, b) for a, b in zip(received, shape))
-        if len(received) == len(shape) and all(same):
-            return
-    raise ValueError(
-        f"`{name}` must have shape {' or '.join(map(str, shapes))}, to fit `key` and "
-        f"`value`. Received: {name}.shape={received}"
-    )
+
+    def fits(shape: tuple) -> bool:
+        same = (a == b or None in (a, b) for a, b in zip(x.shape, shape))
+        return len(x.shape) == len(shape) and all(same)
+
+    if x is not None and not any(map(fits, shapes)):
+        raise ValueError(
+            f"`{name}` must have shape {' or '.join(map(str, shapes))}, to fit `key` "
+            f"and `value`. Received: {name}.shape={tuple(x.shape)}"
+        )
 
 
 def _chunk_size(chunk_size: int | None, length: Any) -> int:
-    """Returns the checked chunk size, or one that suits the length."""
+    """Returns the checked chunk size, or one that suits the checked length."""
+    loop.check_length(length)
     known = isinstance(length, Integral)
     if chunk_size is None:
         return min(CHUNK, chunks.power_of_two(length)) if known else CHUNK
@@ -478,15 +396,11 @@ def _chunk_size(chunk_size: int | None, length: Any) -> int:
     return int(chunk_size)
 
 
-def _with_ones(value: Tensor) -> Tensor:
-    """Appends a column of ones, whose sums are those of the keys."""
-    value = ops.convert_to_tensor(value)
-    return ops.concatenate([value, ops.ones_like(value[..., :1])], axis=-1)
-
-
-def _normalized(output: Tensor) -> Tensor:
-    """Divides an output (..., V + 1) by its last column, the sum of the weights."""
-    return _divided(output[..., :-1], output[..., -1:])
+def _output(output: Tensor, dtype: Any, normalize: bool) -> Tensor:
+    """Divides an output by its last column, the sum of the weights, and casts it."""
+    if normalize:
+        output = _divided(output[..., :-1], output[..., -1:])
+    return ops.cast(output, dtype)
 
 
 def _divided(x: Tensor, total: Tensor) -> Tensor:
