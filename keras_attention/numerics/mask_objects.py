@@ -192,6 +192,12 @@ class Segments(Mask):
         self.ids = _integers("ids", ids, "(batch, queries)")
         if key_ids is not None:
             key_ids = _integers("key_ids", key_ids, "(batch, keys)")
+            sizes = ids.shape[0], key_ids.shape[0]
+            if None not in sizes and 1 not in sizes and len({*sizes}) > 1:
+                raise ValueError(
+                    "`ids` and `key_ids` must have the same number of examples. "
+                    f"Received: {sizes[0]} and {sizes[1]}"
+                )
         self.key_ids: Any = key_ids
 
     def _sizes(self) -> dict[str, Any]:
@@ -304,7 +310,8 @@ class Joined(Mask):
         sizes: dict[str, Any] = {}
         for mask in self.masks:
             _check_sizes(sizes, mask._sizes(), mask, "Masks that are joined")
-            sizes |= {k: n for k, n in mask._sizes().items() if n not in (None, 1)}
+            known = {k: n for k, n in mask._sizes().items() if n is not None}
+            sizes |= {k: n for k, n in known.items() if (k, n) != ("examples", 1)}
         return sizes
 
     def map(self, function: Callable) -> Any:

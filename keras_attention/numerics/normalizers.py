@@ -196,6 +196,10 @@ def entmax(
         Peters, Niculae & Martins, "Sparse sequence-to-sequence models" (2019),
         algorithm 1.
     """
+    if isinstance(alpha, (int, float)) and not 1 < alpha <= 2:
+        raise ValueError(
+            f"`alpha` must be above 1 and at most 2. Received: alpha={alpha}"
+        )
     z = to_float32(scores)
     a = ops.cast(alpha, z.dtype) - 1
     z = below_zero(z * a, mask, axis)

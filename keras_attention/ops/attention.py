@@ -70,6 +70,11 @@ def attend(
     ((1, 3, 3), (1, 3, 3))
     """
     if isinstance(mask, mask_objects.Mask):
+        if len(query.shape) != 3:
+            raise ValueError(
+                "`mask` must be a boolean array unless queries have shape (batch, "
+                f"length, width). Received: query.shape={tuple(query.shape)}, {mask=}"
+            )
         (batch, queries), keys = query.shape[:2], key.shape[-2]
         mask_objects.check("mask", mask, batch, queries, keys)
         mask = mask.array(ops.shape(query)[1], ops.shape(key)[-2])

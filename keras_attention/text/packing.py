@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from keras import ops
+
+from keras_attention.layers.base.arguments import positive
 
 
 class PackedTexts(NamedTuple):
@@ -67,11 +70,9 @@ def pack(
 
     The outputs (R, N, …) by text are `outputs[rows.rows, rows.segments - 1]`.
     """
-    if length < 1 or (max_segments is not None and max_segments < 1):
-        raise ValueError(
-            "`length` and `max_segments` must be at least 1. "
-            f"Received: length={length}, max_segments={max_segments}"
-        )
+    positive("length", length)
+    if max_segments is not None:
+        positive("max_segments", max_segments)
     texts = _as_texts(sequences, length, pad)
     rows, segments = _first_fit([len(t) for t in texts], length, max_segments)
     shape = (rows.max() + 1, length)
@@ -83,7 +84,7 @@ def pack(
         tokens[row, start:end], ids[row, start:end] = texts[n], segments[n]
         targets[row, start : end - 1], weights[row, start : end - 1] = texts[n][1:], 1
     if labels is not None:
-        labels = np.asarray(labels)
+        labels = np.atleast_1d(labels)
         if len(labels) != len(texts):
             raise ValueError(
                 "`labels` must hold one label for each text. Received: "
@@ -99,6 +100,8 @@ def pack(
 
 def _as_texts(sequences: Any, length: int, pad: int) -> list[np.ndarray]:
     """Returns the texts as arrays of integers, checked."""
+    if hasattr(sequences, "shape"):
+        sequences = ops.convert_to_numpy(sequences)
     texts = [np.asarray(text) for text in sequences]
     if isinstance(sequences, np.ndarray) and sequences.ndim == 2:
         ends = (sequences != pad) * np.arange(1, sequences.shape[1] + 1)

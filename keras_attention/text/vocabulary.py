@@ -265,6 +265,11 @@ class Vocabulary(SpecialTokens):
             extended.decode([6, 7, 3])  # "monday okonkwo"
             ```
         """
+        if isinstance(extra_ids, bool) or extra_ids < 0:
+            raise ValueError(
+                "`extra_ids` must be a whole number of at least 0, such as the "
+                f"model's `extra_ids`. Received: extra_ids={extra_ids}"
+            )
         tokens = self._split(source) if isinstance(source, str) else source
         unknown = (token for token in tokens if token not in self._index)
         new = [*dict.fromkeys(unknown)][:extra_ids]

@@ -110,6 +110,12 @@ REFUSED = {
     "are joined must have the same number of queries. Received: 7 and 5": (
         lambda: masks.Segments(IDS) & masks.Segments(IDS[:, :5])
     ),
+    "number of queries. Received: 5 and 1": (
+        lambda: (masks.Causal() & masks.Segments(IDS[:1, :1])).array(5)
+    ),
+    "`ids` and `key_ids` must have the same number of examples. Received: 2 and 3": (
+        lambda: masks.Segments(IDS, np.ones((3, 7), "int32"))
+    ),
     "are joined must have the same number of examples. Received: 2 and 3": (
         lambda: masks.Segments(IDS) | masks.Prefix(np.array([1, 2, 3]))
     ),

@@ -302,7 +302,7 @@ BAD = [
     ),
     (
         {"erase": np.zeros((B, 11, H, D)), "write": None},
-        "`write` must be given and have shape",
+        "`write` must be given where `erase` has channels",
     ),
     ({"mask": np.ones((B, 7), "bool")}, r"`mask` must have shape \(2, 11\)"),
 ]
@@ -312,3 +312,14 @@ BAD = [
 def test_bad_inputs(changes, message):
     with pytest.raises(ValueError, match=message):
         fast_weights.delta_rule(**{**inputs(11), **changes})
+
+
+def test_a_decay_of_zero_forgets_all():
+    arguments = inputs(11)
+    log_decay = np.full((B, 11, H), -0.1, "float32")
+    log_decay[:, 6] = -np.inf
+    output, _ = fast_weights.delta_rule(**{**arguments, "log_decay": log_decay})
+    late = {n: x[:, 6:] for n, x in arguments.items() if n not in ("state", "mask")}
+    late["log_decay"] = log_decay[:, 6:]
+    expected, _ = fast_weights.delta_rule(**late)
+    np.testing.assert_allclose(to_numpy(output)[:, 6:], to_numpy(expected), atol=1e-5)

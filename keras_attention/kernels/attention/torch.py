@@ -247,7 +247,7 @@ def _in_blocks(
         rows = slice(start, start + q.shape[2])
         near = slice(stop - k.shape[2], stop)
         t = torch.arange(rows.start, rows.stop, device=q.device)[:, None]
-        s = torch.arange(near.start, near.stop, device=q.device)
+        s = torch.arange(near.start, near.stop, device=q.device)[None]
         part = mask.map(lambda x: tiles.part(x, rows, near))
         bias_part = tiles.part(bias, rows, near)
         return _masked(q, k, v, part.allows(t, s), bias_part, options)

@@ -67,6 +67,11 @@ class AttentionProtocol(abc.ABC):
         uses_positions = getattr(getattr(self, "score", None), "uses_positions", False)
         return not (uses_positions or self.state_shapes((1, 1)))
 
+    @property
+    def gives_shares(self) -> bool:
+        """Whether weights are not negative and sum to at most 1."""
+        return getattr(self, "normalizer", None) != "linear"
+
     def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:  # noqa: B027
         """Raises a ValueError if the widths do not fit each other."""
 

@@ -21,6 +21,7 @@ from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.multi_head.projections import projection
 from keras_attention.numerics import masks
+from keras_attention.numerics.precision import to_float32
 from keras_attention.ops import fast_weights
 from keras_attention.ops.heads import hide_queries
 
@@ -137,6 +138,7 @@ class FastWeightAttention(AttentionLayer):
     """
 
     separates_texts = False  # the memory has no borders between texts
+    gives_shares = False
 
     def __init__(
         self,
@@ -155,7 +157,8 @@ class FastWeightAttention(AttentionLayer):
         super().__init__(**kwargs)
         self.num_heads = positive("num_heads", num_heads)
         self.key_dim = positive("key_dim", key_dim)
-        self.value_dim = positive("value_dim", value_dim or key_dim)
+        value_dim = key_dim if value_dim is None else value_dim
+        self.value_dim = positive("value_dim", value_dim)
         self.rule = one_of("rule", rule, ("delta", "linear"))
         self.decay = one_of("decay", decay, ("head", "channel", None))
         names = ("shared", "separate", "channel")
@@ -214,7 +217,10 @@ class FastWeightAttention(AttentionLayer):
             self.value_taps = self.add_weight(shape, first, name="value_taps")
         if self.normalization == "rms":
             self.norm = keras.layers.RMSNormalization(
-                epsilon=1e-5, dtype=policy_of(self, "output_norm"), name="output_norm"
+                epsilon=1e-5,
+                dtype=policy_of(self, "output_norm"),
+                autocast=False,  # sums of many values can exceed half precision
+                name="output_norm",
             )
             self.norm.supports_masking = True  # avoids a warning about input masks
             self.norm.build((None, None, heads, columns))
@@ -285,7 +291,9 @@ class FastWeightAttention(AttentionLayer):
 
     def _features(self, x: Tensor) -> Tensor:
         """Returns φ(x), normalized, (B, T, H, E), in float32."""
-        x = ops.cast(x, "float32")
+        x = to_float32(x)
+        if self.feature_map == "exponential" and not self._sums:
+            x = x - ops.max(x, axis=-1, keepdims=True)  # normalized features stay equal
         if self.feature_map == "elu":
             x = ops.elu(x) + 1.0
         else:
@@ -316,15 +324,15 @@ class FastWeightAttention(AttentionLayer):
         before = tails or (None, None)
         k, last_keys = convolve(k, self.key_taps, before[0])
         v, last_values = convolve(v, self.value_taps, before[1])
-        v = ops.cast(v, "float32")
+        v = to_float32(v)
         v = v if self.kernel_size is None else ops.silu(v)
         options = {"mask": mask}
         if self.decay_dense is not None:
-            steps = ops.cast(kernels.dense(self.decay_dense, key), "float32")
-            rate = ops.exp(ops.cast(self.decay_rate, "float32"))
+            steps = to_float32(kernels.dense(self.decay_dense, key))
+            rate = ops.exp(ops.cast(self.decay_rate, steps.dtype))
             options["log_decay"] = -rate * ops.softplus(steps)  # (B, S, H, ...)
         if self.strength_dense is not None:
-            x = ops.cast(kernels.dense(self.strength_dense, key), "float32")
+            x = to_float32(kernels.dense(self.strength_dense, key))
             x = ops.sigmoid(x)  # (B, S, H, ·)
             if self.strengths == "channel":
                 options["erase"], write = x[..., : self.key_dim], x[..., self.key_dim :]
@@ -420,7 +428,7 @@ class FastWeightAttention(AttentionLayer):
         tail = batch, (self.kernel_size or 1) - 1, self.num_heads
         keys = ops.zeros((*tail, self.key_dim), self.compute_dtype)
         values = ops.zeros((*tail, self.value_dim), self.compute_dtype)
-        state = ops.zeros((batch, *self._state_shape), "float32")
+        state = to_float32(ops.zeros((batch, *self._state_shape), self.compute_dtype))
         return FastWeightCache(state, keys, values)
 
     def step(
@@ -434,11 +442,13 @@ class FastWeightAttention(AttentionLayer):
             inputs = ops.expand_dims(inputs, 1)
             mask = None if mask is None else ops.expand_dims(mask, 1)
         shape, sizes = tuple(cache.state.shape), self._state_shape
-        if shape[1:] != sizes or len({shape[0], inputs.shape[0]} - {None}) > 1:
+        tail = (self.kernel_size or 1) - 1
+        fits = (*shape[1:], cache.keys.shape[1]) == (*sizes, tail)
+        if not fits or len({shape[0], inputs.shape[0]} - {None}) > 1:
             raise ValueError(
                 "`cache` must be one of this layer and for this batch: its state must "
-                f"have shape {(inputs.shape[0], *sizes)}. "
-                f"Received: cache.state.shape={shape}"
+                f"have shape {(inputs.shape[0], *sizes)}, with {tail} earlier keys. "
+                f"Received: cache.state.shape={shape}, {cache.keys.shape[1]} keys"
             )
         memory, tails = self._remember(inputs, inputs, mask, cache[1:])
         heads, state = self._run(self._queries(inputs), memory, cache.state)

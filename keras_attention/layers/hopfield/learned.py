@@ -364,7 +364,10 @@ class HopfieldLayer(TrainablePatterns):
         shape = hopfield.output_shape or output.shape[-1:]
         output = ops.reshape(output, (1, -1, *shape))
         if return_weights:
-            halves = (ops.one_hot(i, size) for i in (best // size, best % size))
+            dtype = weights.dtype
+            halves = [
+                ops.one_hot(i, size, dtype=dtype) for i in (best // size, best % size)
+            ]
             weights = ops.einsum("htk,htki,htkj->htij", weights, *halves)
             shape = (1, hopfield.num_heads, -1, self.num_patterns)
             weights = ops.reshape(weights, shape)

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attention.layers.base.adapter import as_attention
 from keras_attention.layers.base.arguments import pass_on_policies, positive
 from keras_attention.layers.base.serialization import (
     Configured,
@@ -138,6 +139,11 @@ class InducedSetAttention(Configured, keras.layers.Layer):
             raise ValueError(
                 f"`attention` must have none of {list(ORDERED)}: the elements of a set "
                 f"have no order. Received: attention with {wrong}"
+            )
+        if is_layer(attention) and not as_attention(attention).separates_texts:
+            raise ValueError(
+                "`attention` must not depend on the order of queries or keys: the "
+                f"elements of a set have none. Received: attention={attention!r}"
             )
         for name in argument_names(Block):  # they are part of the config
             setattr(self, name, getattr(self.points_block, name))

@@ -204,9 +204,11 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
         if attends:
             known = ("bahdanau", "luong", None)
             rnn = attention_rnn(attention, cell, units, dtype, known, "before")
-            if copy and not as_attention(rnn.attention).returns_weights:
+            attended = as_attention(rnn.attention)
+            if copy and not (attended.returns_weights and attended.gives_shares):
                 raise ValueError(
-                    "`copy` needs an attention layer that returns its weights. "
+                    "`copy` needs an attention layer that returns its weights, none of "
+                    "them negative and with a sum of at most 1. "
                     f"Received: copy={copy}, attention={attention!r}"
                 )
         else:

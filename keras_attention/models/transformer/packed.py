@@ -126,6 +126,7 @@ class PackedModel(ConfiguredModel):
         check_ids("segment_ids", ids, (self.max_segments or np.inf) + 1)
         if not isinstance(ids, np.ndarray):
             return
+        ids = ids.astype("int64")
         if (np.diff(np.where(ids == 0, 2**31, ids), axis=1) < 0).any():
             raise ValueError(
                 "`segment_ids` must not decrease in a row, except to 0 at its end. "

@@ -205,19 +205,20 @@ def last_keys(
 ) -> Tensor:
     """Returns the keys k̂ (B, T, H, D); see `rules.last_keys` and `prepare`."""
     c = prepare(None, key, write, erase, log_decay, chunk_size)
-    k, kept = c.key, c.decay  # (X, D, C)
-    one = ops.ones((1, 1), key.dtype)
+    k, transition = c.key, c.decay  # (X, D, C)
+    identity = ops.ones((1, 1), key.dtype)
     if erase is not None:
-        one = ops.eye(key.shape[3], dtype=key.dtype)
-        kept = (one if kept is None else one * kept) - ops.matmul(k, c.erase)  # P
+        identity = ops.eye(key.shape[3], dtype=key.dtype)
+        decays = identity if transition is None else identity * transition
+        transition = decays - ops.matmul(k, c.erase)  # P, (X, D, D)
         k = ops.matmul(k, c.solution)
-    if kept is not None:
-        kept = ops.flip(c.stack(kept), axis=0)  # (N, B, H, ·, ·)
+    if transition is not None:
+        transition = ops.flip(c.stack(transition), axis=0)  # (N, B, H, ·, ·)
 
         def earlier(later: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
             return (later * p if erase is None else ops.matmul(later, p)), later
 
-        _, later = _scan(earlier, one * ops.ones_like(kept[0]), kept)
+        _, later = _scan(earlier, identity * ops.ones_like(transition[0]), transition)
         later = ops.reshape(ops.flip(later, axis=0), (-1, *later.shape[3:]))
         k = later * k if erase is None else ops.matmul(later, k)
     return c.merge(ops.swapaxes(k, 1, 2)) * write

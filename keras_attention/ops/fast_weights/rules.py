@@ -325,13 +325,13 @@ def _inputs(arguments: tuple, normalize: bool = False) -> Any:
     if normalize:
         value = ops.convert_to_tensor(value)
         value = ops.concatenate([value, ops.ones_like(value[..., :1])], axis=-1)
+    shared = write is None or value is None
     write = erase if write is None else write
-    shared = value is None or erase is write
     if shared and write is not None and len(write.shape) == 4:
         raise ValueError(
-            "`write` must be given and have shape (batch, length, heads) where `erase` "
-            "has channels, and for the weights of values. "
-            f"Received: write.shape={tuple(write.shape)}"
+            "`write` must be given where `erase` has channels, and must have shape "
+            "(batch, length, heads) for the weights of values. "
+            f"Received: a write strength of shape {tuple(write.shape)}"
         )
     shape = tuple(key.shape)
     if len(shape) != 4:
@@ -352,6 +352,7 @@ def _inputs(arguments: tuple, normalize: bool = False) -> Any:
     tensors = chunks.each(lambda x: to_float32(ops.convert_to_tensor(x)), *tensors)
     q, k, v, *gates = tensors
     e, w, g = chunks.each(lambda x: x if len(x.shape) == 4 else x[..., None], *gates)
+    g = g if g is None else ops.maximum(g, -1e30)  # −∞, a = 0, would give 0 · ∞
     if mask is not None:
         valid = mask[:, :, None, None]
         k, v, e, w, g = chunks.each(lambda x: ops.where(valid, x, 0.0), k, v, e, w, g)

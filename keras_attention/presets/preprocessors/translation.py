@@ -37,6 +37,8 @@ class TranslationPreprocessor(PairPreprocessor):
         ValueError: `max_words` is below 1, or a vocabulary is not of that class.
     """
 
+    extends_vocabulary = True
+
     def __init__(
         self,
         source_vocabulary: Vocabulary,
@@ -57,9 +59,9 @@ class TranslationPreprocessor(PairPreprocessor):
                 which is the model's `extra_ids`.
 
         Raises:
-            ValueError: a text has no words, more than `max_words`, or only unknown
-                ones; `text` is no string and no list of strings; or there are
-                `extra_ids` and two different vocabularies.
+            ValueError: a text has no words, more than `max_words`, or, without
+                `extra_ids`, only unknown ones; `text` is no string and no list of
+                strings; or there are `extra_ids` and two different vocabularies.
         """
         rows = [
             sentences.encode(

@@ -29,6 +29,7 @@ class PairPreprocessor(Preprocessor):
     """A preprocessor with a vocabulary to read and another one to write."""
 
     _level = "word"
+    extends_vocabulary = False  # whether `encode` takes `extra_ids`
     encode: Any
     decode: Any
     _assets: ClassVar[dict[str, tuple[str, Any, Any]]] = {
@@ -56,6 +57,11 @@ class PairPreprocessor(Preprocessor):
         start = self.target_vocabulary.start_token_id
         extra_ids = getattr(model, "extra_ids", 0)  # of a model that copies words
         copying: dict[str, Any] = {"extra_ids": extra_ids} if extra_ids else {}
+        if copying and not self.extends_vocabulary:
+            raise ValueError(
+                "The preprocessor of a model that copies words must be a "
+                f"`TranslationPreprocessor`. Received: a {type(self).__name__}"
+            )
         encoded = self.encode(text, **copying)
         inputs = encoded if isinstance(encoded, dict) else {"source": encoded}
         length = positive("max_length", options.get("max_length", 64))

@@ -25,6 +25,7 @@ CASES = {
     "prefixes": (T, masks.Causal() & masks.Window(4) | masks.Prefix(np.array([2, 11]))),
     "of keys": (S, masks.Segments(MIXED, random.integers(0, 4, (B, S)))),
     "no order": (T, masks.Window(9) & masks.Segments(MIXED) & masks.Prefix(20)),
+    "a prefix": (T, masks.Prefix(5)),
     "nothing": (T, masks.Segments(0 * IDS) | masks.Prefix(0)),
     "of one": (T, masks.Segments(IDS[:1]) | masks.Window(1)),
 }

@@ -130,6 +130,9 @@ REFUSED = {
     "number of examples. Received: 2 and 3": lambda: ops.dot_product_attention(
         *[tensor(X[:, :, None])] * 3, masks.Prefix(np.array([1, 2, 3]))
     ),
+    "boolean array unless queries have shape .batch, length, width": (
+        lambda: ops.attend(*[tensor(X[:, None])] * 3, mask=masks.Causal())
+    ),
     "must be the `attention_mask` of a layer": lambda: layers.MultiHeadAttention(2, 4)(
         X, X, value_mask=masks.Causal()
     ),

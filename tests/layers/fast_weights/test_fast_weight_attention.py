@@ -178,3 +178,16 @@ def test_bad_calls():
         ValueError, match="must be one of this layer and for this batch"
     ):
         layer.step(ops.convert_to_tensor(x), cache, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "size"),
+    [
+        ({"rule": "linear", "normalization": "rms", "dtype": "mixed_float16"}, 3e3),
+        ({"feature_map": "exponential"}, 300),
+    ],
+)
+def test_large_inputs_give_finite_outputs(arguments, size):
+    layer = layers.FastWeightAttention(1, 4, kernel_size=None, decay=None, **arguments)
+    x = np.full((1, 64, 4), size, "float32")
+    assert np.isfinite(to_numpy(layer(x, x, use_causal_mask=True))).all()

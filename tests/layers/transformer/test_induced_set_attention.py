@@ -133,6 +133,10 @@ def test_a_set_transformer_without_padding_and_with_it():
         ({"num_heads": None}, "`num_heads` must be given unless `attention` is a"),
         ({"attention": {"position": "rotary"}}, r"none of \['position', 'sliding_win"),
         (
+            {"num_heads": None, "attention": layers.FastWeightAttention(3, 4)},
+            "`attention` must not depend on the order of queries or keys",
+        ),
+        (
             {
                 "num_heads": None,
                 "attention": layers.MultiHeadAttention(3, 4, sliding_window=5),

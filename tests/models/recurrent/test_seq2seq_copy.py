@@ -18,7 +18,11 @@ from writing import (
 
 from keras_attention import presets
 from keras_attention.datasets import translation
-from keras_attention.layers import BahdanauAttention, MultiHeadAttention
+from keras_attention.layers import (
+    BahdanauAttention,
+    FastWeightAttention,
+    MultiHeadAttention,
+)
 from keras_attention.models import Seq2Seq
 from keras_attention.text import Vocabulary
 
@@ -157,6 +161,10 @@ def test_what_is_refused():
     refused(model(sampling_probability=0.5), "`sampling_probability=0`", "=0.5")
     refused(model(copy=-1), "`copy` must be at least 1", "-1")
     refused(model(attention=Unreadable()), "attention layer that returns its weights")
+    signed = FastWeightAttention(1, 4)
+    refused(model(attention=signed), "none of them negative")
+    with pytest.raises(ValueError, match=r"`extra_ids` must be a whole number.*True"):
+        Vocabulary(["a"]).extended("b c", True)
     copies = make()
     refused(
         lambda: copies.generate({"source": SOURCE + 3}, T),

@@ -213,6 +213,7 @@ def test_the_model_learns_from_rows(tmp_path):
     ("kind", "ids", "message"),
     [
         ("causal", [[1, 2, 1, 0]], r"must not decrease in a row.*\[\[1 2 1 0\]\]"),
+        ("causal", np.array([[2, 1, 2, 0]], "uint8"), "must not decrease in a row"),
         ("causal", [[0, 1, 1, 2]], "must not decrease in a row, except to 0 at its e"),
         ("causal", [[-1, 1, 1, 0]], "`segment_ids` must hold ids of at least 0"),
         ("classifier", [[1, 2, 3, 0]], "below 3, in whole numbers. .*from 0 to 3"),
