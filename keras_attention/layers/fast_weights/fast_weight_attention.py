@@ -136,8 +136,6 @@ class FastWeightAttention(AttentionLayer):
         attention" (2020). For other forms see :func:`keras_attention.ops.delta_rule`.
     """
 
-    separates_texts = False  # the memory has no borders between texts
-
     def __init__(
         self,
         num_heads: int,
@@ -445,6 +443,10 @@ class FastWeightAttention(AttentionLayer):
         output, _ = self._finish(heads, None, inputs, mask)
         cache = FastWeightCache(state, *tails)
         return (ops.squeeze(output, 1) if single else output), cache
+
+    @property
+    def separates_texts(self) -> bool:
+        return False  # the memory has no borders between texts
 
     def output_width(self, query_width: int, value_width: int) -> int:
         return query_width
