@@ -137,9 +137,6 @@ class FastWeightAttention(AttentionLayer):
         attention" (2020). For other forms see :func:`keras_attention.ops.delta_rule`.
     """
 
-    separates_texts = False  # the memory has no borders between texts
-    gives_shares = False
-
     def __init__(
         self,
         num_heads: int,
@@ -456,6 +453,14 @@ class FastWeightAttention(AttentionLayer):
         cache = FastWeightCache(state, *tails)
         return (ops.squeeze(output, 1) if single else output), cache
 
+    @property
+    def separates_texts(self) -> bool:
+        return False  # the memory has no borders between texts
+
+    @property
+    def gives_shares(self) -> bool:
+        return False
+
     def output_width(self, query_width: int, value_width: int) -> int:
         return query_width
 
@@ -505,7 +510,8 @@ def align(
     if isinstance(length, int) and size == length:
         return key, value, mask
     if mask is None:
-        mask = ops.ones(ops.shape(key)[:2], "bool")
+        mask = ops.ones((1, 1), "bool")
+    mask = ops.broadcast_to(mask, ops.shape(key)[:2])
 
     def aligned(x: Tensor) -> Tensor:
         room = [(0, 0), (0, length), *[(0, 0)] * (len(x.shape) - 2)]

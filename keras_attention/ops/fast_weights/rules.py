@@ -245,6 +245,11 @@ def weights(
     q, k, w, e, g, _ = _inputs((query, key, None, erase, write, log_decay, mask, None))
     loop.check_length(k.shape[1])
     length = ops.shape(k)[1]
+    if not isinstance(k.shape[1], Integral):
+        raise ValueError(
+            "`key` must have a known length for the weights. Received: "
+            f"key.shape={tuple(k.shape)}"
+        )
     c = chunks.prepare(q, k, w, e, g, chunks.power_of_two(k.shape[1]))
     products = c.reading if e is None else ops.matmul(c.reading, c.solution)
     products = c.stack(products)[0, :, :, :length, :length]  # (B, H, T, T)
@@ -352,7 +357,7 @@ def _inputs(arguments: tuple, normalize: bool = False) -> Any:
     tensors = chunks.each(lambda x: to_float32(ops.convert_to_tensor(x)), *tensors)
     q, k, v, *gates = tensors
     e, w, g = chunks.each(lambda x: x if len(x.shape) == 4 else x[..., None], *gates)
-    g = g if g is None else ops.maximum(g, -1e30)  # −∞, a = 0, would give 0 · ∞
+    g = g if g is None else ops.maximum(g, -1e4)  # −∞, a = 0, would give 0 · ∞
     if mask is not None:
         valid = mask[:, :, None, None]
         k, v, e, w, g = chunks.each(lambda x: ops.where(valid, x, 0.0), k, v, e, w, g)
