@@ -83,9 +83,15 @@ def test_an_array_ends_in_padding_and_a_list_does_not():
             (np.zeros((1, 3), int), 4),
             r"of 1 to `length` integers. Received: text 0 .*\(0,\)",
         ),
-        (([[1]], 0), "must be at least 1. Received: length=0"),
+        (
+            ([[1]], 0),
+            "`length` must be a whole number of at least 1. Received: length=0",
+        ),
         (([[1]], 4, [1, 2]), "one label for each text. Received: 2 labels, 1 texts"),
-        (([[1]], 4, [1], 0), "must be at least 1. Received: .*max_segments=0"),
+        (
+            ([[1]], 4, [1], 0),
+            "`max_segments` must be a whole number of at least 1. .*=0",
+        ),
     ],
 )
 def test_bad_input_is_refused(arguments, message):

@@ -250,7 +250,7 @@ def weights(
             "`key` must have a known length for the weights. Received: "
             f"key.shape={tuple(k.shape)}"
         )
-    c = chunks.prepare(q, k, w, e, g, chunks.power_of_two(k.shape[1]))
+    c = chunks.prepare(q, k, w, e, g, chunks.power_of_two(int(k.shape[1])))
     products = c.reading if e is None else ops.matmul(c.reading, c.solution)
     products = c.stack(products)[0, :, :, :length, :length]  # (B, H, T, T)
     products = products * ops.transpose(w, (0, 2, 3, 1))
