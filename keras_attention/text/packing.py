@@ -75,7 +75,8 @@ def pack(
     }.items():
         if not isinstance(size, Integral) or size < 1:
             raise ValueError(
-                f"`{name}` must be a whole number of at least 1. Received: {name}={size}"
+                f"`{name}` must be a whole number of at least 1. "
+                f"Received: {name}={size}"
             )
     texts = _as_texts(sequences, length, pad)
     rows, segments = _first_fit([len(t) for t in texts], length, max_segments)
