@@ -431,6 +431,11 @@ class FastWeightAttention(AttentionLayer):
     def step(
         self, inputs: Tensor, cache: Any, index: Any, mask: Tensor | None = None
     ) -> tuple[Tensor, Any]:
+        """Computes the next outputs of `layer(x, x, use_causal_mask=True)`.
+
+        `record_attention` records no weights of a step: the memory has no keys left.
+        The arguments are those of `AttentionLayer.step`.
+        """
         self._check_steps("step", inputs)
         inputs = ops.cast(inputs, self.compute_dtype)
         single = len(inputs.shape) == 2

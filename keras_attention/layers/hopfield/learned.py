@@ -144,7 +144,8 @@ class HopfieldLayer(TrainablePatterns):
     for example to training samples. `layer.patterns.trainable = False` then freezes the
     patterns, but not the projections or the separate values. This flag is not saved
     with the model: set the flag again after loading. `layer.trainable = False` freezes
-    the whole layer, including the projections.
+    the whole layer, including the projections. With product keys, there are no
+    `patterns`, and the values are always separate.
 
     Args:
         num_patterns: S, the number of patterns.
