@@ -1,0 +1,203 @@
+"""Attention by cuDNN, for JAX on an NVIDIA GPU: what it takes, and masks as lengths.
+
+cuDNN stores no scores. It takes lengths of keys, but a mask only as T · S numbers, with
+a gradient of the same size (jax 28974, 34685). A mask of keys becomes lengths:
+
+- Without a causal mask, the order of the keys does not matter. The valid keys and their
+  values move to the front.
+- With a causal mask, lengths are right if the padding is at the end. This is known at
+  run time only, so both branches are compiled. In the other branch, matrix products
+  compute some queries of all heads at a time, and again for the gradient.
+
+A length is at least 1, since cuDNN does not define attention to no key. Queries that
+may attend to nothing are set to 0 afterwards, which sets their gradients to 0 as well.
+
+Nothing here was run on a GPU yet. Tests compute the same calls by XLA on a CPU, and
+lower the calls of cuDNN.
+
+Shapes: B batch, T queries, S keys, H heads, G heads of keys and values, E width.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import jax
+import keras
+from jax import lax
+from jax import numpy as jnp
+
+# Keras and JAX have no public name of the version of cuDNN.
+from jax._src.lib import cuda_versions
+from keras import ops
+
+from keras_attention.kernels.attention import reference
+from keras_attention.kernels.keras import is_exporting
+from keras_attention.kernels.partitioning.jax import has_devices
+from keras_attention.numerics.precision import HALF
+
+Tensor = Any
+
+IMPLEMENTATION = "cudnn"  # of `jax.nn.dot_product_attention`
+FEWEST = 128  # queries with a mask; for fewer, copies of the keys would cost too much
+CHUNK = 2**26  # scores of some queries of all heads, where lengths do not fit
+
+
+@cache
+def widest() -> int:
+    """Returns the largest width of a head that cuDNN takes here; 0 for no width."""
+    device = jax.local_devices(backend="gpu")[0]
+    if cuda_versions is None or "cuda" not in device.client.platform_version:
+        return 0
+    version = cuda_versions.cudnn_get_version()
+    capability = tuple(map(int, device.compute_capability.split(".")))
+    # Attention in cuDNN 9.10.0 and 9.10.1 has errors, says NVIDIA's TransformerEngine.
+    wrong = version in (91000, 91001) or (capability == (10, 3) and version < 91100)
+    if wrong or capability < (8, 0):
+        return 0
+    return 256 if capability[0] == 9 else 128
+
+
+def takes(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    is_causal: bool,
+    window: int | None = None,
+) -> bool:
+    """Returns whether `attend` can compute a call, from what is known before it runs.
+
+    A mask must be the same for all queries and heads, such as a padding mask, and there
+    must be one device: JAX may split lengths in another way than the keys.
+    """
+    tensors = query, key, value
+    if any(isinstance(x, keras.KerasTensor) for x in tensors) or is_exporting():
+        return False
+    sizes = [*query.shape, *key.shape, *value.shape]
+    if not all(isinstance(n, int) and n > 0 for n in sizes):
+        return False
+    dtypes = {keras.backend.standardize_dtype(x.dtype) for x in tensors}
+    queries, keys, width = query.shape[1], key.shape[1], query.shape[3]
+    if len(dtypes) > 1 or not dtypes <= {*HALF} or width % 8 or width > widest():
+        return False
+    if value.shape[3] != width or (is_causal and queries == 1):
+        return False
+    if window is not None and not is_causal:
+        return False
+    if mask is not None and (
+        mask.shape[1:3] != (1, 1) or queries < FEWEST or has_devices()
+    ):
+        return False
+    is_plain = mask is None and window is None
+    return is_plain or not is_causal or queries == keys
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float | Tensor,
+    is_causal: bool,
+    window: int | None = None,
+) -> Tensor:
+    """Computes `ops.dot_product_attention` of a call that `takes` allows."""
+    query, key, value = (ops.convert_to_tensor(x) for x in (query, key, value))
+    if not isinstance(scale, (int, float)):  # a tensor
+        query, scale = query * scale, 1.0
+    mask = None if mask is None else jnp.asarray(mask)  # perhaps a variable
+    options = IMPLEMENTATION, float(scale), is_causal, window
+    return _attend(*options, query, key, value, mask)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _attend(
+    implementation: str,
+    scale: float,
+    is_causal: bool,
+    window: int | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+) -> Tensor:
+    fused = partial(
+        jax.nn.dot_product_attention,
+        scale=scale,
+        is_causal=is_causal,
+        local_window_size=None if window is None else (window - 1, 0),
+        implementation=implementation,
+    )
+    if mask is None:
+        return fused(query, key, value)
+    mask = jnp.broadcast_to(mask[:, 0, 0], key.shape[:2])  # (B, S)
+    by_lengths = partial(_by_lengths, fused, window)
+    if is_causal:
+        is_at_end = jnp.all(mask[:, :-1] >= mask[:, 1:])  # the padding
+        by_chunks = partial(_in_chunks, scale, window)
+        return lax.cond(is_at_end, by_lengths, by_chunks, query, key, value, mask)
+    order = jnp.argsort(~mask, axis=1, stable=True)  # the valid keys first
+    rows = jnp.arange(len(key))[:, None]
+    key, value = (
+        x.at[rows, order].get(mode="promise_in_bounds", unique_indices=True)
+        for x in (key, value)
+    )
+    return by_lengths(query, key, value, mask)
+
+
+def _by_lengths(
+    fused: Callable,
+    window: int | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor,
+) -> Tensor:
+    """Computes attention to the first keys, as many as the mask (B, S) allows."""
+    queries, lengths = query.shape[1], jnp.sum(mask, axis=1, dtype="int32")  # (B,)
+    # In a window, queries far behind the last key see nothing.
+    seeing = queries if window is None else lengths + (window - 1)
+    seeing = jnp.where(lengths > 0, jnp.minimum(seeing, queries), 0)  # (B,)
+    out = fused(
+        query,
+        key,
+        value,
+        query_seq_lengths=jnp.maximum(seeing, 1).astype("int32"),
+        key_value_seq_lengths=jnp.maximum(lengths, 1),
+    )
+    sees = jnp.arange(queries) < seeing[:, None]  # (B, T)
+    return jnp.where(sees[..., None, None], out, jnp.zeros_like(out))
+
+
+def _in_chunks(
+    scale: float,
+    window: int | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor,
+) -> Tensor:
+    """Computes causal attention with any mask (B, S), some queries at a time."""
+    batch, queries, heads, width = query.shape
+    keys = key.shape[1]
+    count = math.ceil(batch * heads * queries * keys / CHUNK)
+    size = math.ceil(queries / count)
+    missing = [(0, count * size - queries if axis == 1 else 0) for axis in range(4)]
+    q = jnp.pad(query, missing).reshape(batch, count, size, heads, width)
+    places = jnp.arange(count * size).reshape(count, size, 1)
+    s = jnp.arange(keys)
+
+    def chunk(tensors: tuple[Tensor, Tensor]) -> Tensor:
+        t, q = tensors
+        visible = (s <= t) if window is None else (s <= t) & (t - s < window)
+        visible = visible & mask[:, None, None]  # (B, 1, C, S)
+        return reference.dot_product_attention(q, key, value, visible, scale, False)
+
+    chunk = jax.checkpoint(chunk, prevent_cse=count == 1)
+    out = lax.map(chunk, (places, jnp.moveaxis(q, 1, 0)))  # (·, B, C, H, E)
+    out = jnp.moveaxis(out, 0, 1).reshape(batch, count * size, heads, width)
+    return out[:, :queries]
