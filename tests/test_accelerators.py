@@ -17,10 +17,10 @@ from calling import in_checkout, printed_by
 from catalogue import CORE, ROWS, CellRow
 from gradients import gradient
 from keras import ops
-from long_calls import HEADS, long_calls
+from long_calls import HEADS, LONG, UNITS, attend, long_calls
 from test_contract import arrays, rows, wrapped
 
-from keras_attention import kernels
+from keras_attention import kernels, layers
 
 BACKEND = keras.config.backend()
 WORKER = pathlib.Path(__file__).parent / "accelerator_worker.py"
@@ -69,6 +69,41 @@ def test_long_calls_take_the_path_of_the_platform():
             assert "callback" not in text
             if name != "additive":
                 assert ("stablehlo.while" in text) is (platform == "cpu"), name
+
+
+@pytest.mark.backends("jax")
+@pytest.mark.parametrize(
+    ("options", "width", "calls"),
+    [
+        ({}, 8, True),
+        ({"use_causal_mask": True}, 8, True),
+        ({"sliding_window": 17, "use_causal_mask": True}, 8, True),
+        ({"num_key_value_heads": 1}, 8, True),
+        ({"value_dim": 4}, 8, False),
+        ({"dtype": "float32"}, 8, False),
+        ({}, 12, False),
+        ({}, 136, False),
+    ],
+    ids=range(8),
+)
+def test_padded_batches_are_lowered_for_cudnn(options, width, calls, monkeypatch):
+    """Forward and gradients, without a tensor of queries times keys."""
+    from lowering import CALLS, lowered
+
+    from keras_attention.kernels.attention import jax_cudnn
+
+    monkeypatch.setattr(jax_cudnn, "CHUNK", 2**12)
+    options = {"dtype": "mixed_bfloat16", **options}
+    causal = options.pop("use_causal_mask", False)
+    made = layers.MultiHeadAttention(2, width, **options)
+    x = np.zeros((1, LONG, UNITS), "float32")
+    inputs = {"x": x, "mask": np.ones((1, LONG), bool)}
+    call = functools.partial(attend, made, use_causal_mask=causal)
+    call({k: keras.KerasTensor(v.shape, str(v.dtype)) for k, v in inputs.items()})
+    text = lowered(made, call, inputs, "gpu", ("cuda",), widest=128).mlir_module()
+    for name in CALLS:
+        assert (f"@{name}(" in text) is calls
+    assert (f"{LONG}x{LONG}x" in text) is not calls
 
 
 @pytest.mark.backends("jax", "tensorflow")
