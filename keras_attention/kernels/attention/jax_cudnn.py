@@ -138,7 +138,8 @@ def _attend(
     by_lengths = partial(_by_lengths, fused, window)
     if is_causal:
         is_at_end = jnp.all(mask[:, :-1] >= mask[:, 1:])  # the padding
-        by_chunks = partial(_in_chunks, scale, window)
+        # A checkpoint, so that the gradient stores its arguments alone.
+        by_chunks = jax.checkpoint(partial(_in_chunks, scale, window))
         return lax.cond(is_at_end, by_lengths, by_chunks, query, key, value, mask)
     order = jnp.argsort(~mask, axis=1, stable=True)  # the valid keys first
     rows = jnp.arange(len(key))[:, None]

@@ -12,7 +12,8 @@ the operations (`torch_rewrite.py`), and replays them while all of this holds:
 - each decision that depends on values (`decision`) has the same result.
 
 A call is refused if it reads the values of a tensor in another way, adds a loss,
-changes attributes of its layers, or gives other numbers when it is replayed.
+changes attributes of its layers, or gives other numbers when it is replayed. On a GPU,
+a replay can be a CUDA graph (`torch_graphs.py`).
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import torch
@@ -26,10 +26,13 @@ import torch
 # Torch's own CUDA graphs ask in the same way; there is no public name.
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from keras_attention.kernels.replay.torch_facts import FUNCTIONS
+
 Tensor = Any
 
 VARIABLE = "KERAS_ATTENTION_CUDA_GRAPHS"
 DEVICE = "cuda"
+REFUSED = "a call has no CUDA graph"
 WARM_UPS = 3  # calls on another stream, before a capture; as torch advises
 
 
@@ -39,17 +42,15 @@ def are_on() -> bool:
 
 
 class Graphs:
-    """The two functions of a traced call, which become CUDA graphs at the first call.
+    """The functions of a traced call, which become CUDA graphs at its first replay.
 
     They are f(*inputs) = results, saved; and f(*saved, *slopes) = gradients.
 
     Args:
-        forward: the first function.
-        backward: the second function.
+        forward, backward: the two functions.
         results: the number of results.
-        slopes: the shape, strides, dtype and device of each slope; without slopes, the
-            call has no gradient.
-        reads: whether a function reads values of tensors.
+        slopes: the shape, strides, dtype and device of each slope; [] for no gradient.
+        nodes: the operations of both functions.
     """
 
     def __init__(
@@ -58,24 +59,25 @@ class Graphs:
         backward: Callable[..., list[Tensor | None]],
         results: int,
         slopes: Sequence[tuple],
-        reads: bool,
+        nodes: Iterable[Any],
     ) -> None:
-        self.functions, self.count = (forward, backward), results
-        self.refusal = "no CUDA graph: the call reads values" if reads else ""
-        self._slopes = slopes
+        self.functions = forward, backward
+        self.count, self.slopes = results, slopes
+        reads = any(node.target in FUNCTIONS for node in nodes)
+        self.refusal = f"{REFUSED}: it reads values" if reads else ""
         self._replays: list[Callable[[Sequence[Tensor]], list]] = []
         # Of a tensor that lives as long as the gradient of a replay may be needed
         self._pending: StorageWeakRef | None = None
         self._lock = threading.Lock()
 
     def forward(self, *inputs: Tensor) -> list[Tensor]:
-        """Returns results and what `backward` takes before the slopes."""
+        """Returns the results, and what `backward` takes before the slopes."""
         with self._lock:
             if not self._can_replay(inputs):
                 return self.functions[0](*inputs)
             results = self._replays[0](inputs)
-            if self._slopes:
-                results.append(torch.empty(1))
+            if self.slopes:
+                results.append(torch.empty(1, device="cpu"))
                 self._pending = StorageWeakRef(results[-1].untyped_storage())
             return results
 
@@ -83,9 +85,9 @@ class Graphs:
         """Returns the gradients."""
         with self._lock:
             first = StorageWeakRef(tensors[0].untyped_storage())
-            if self._pending is None or first != self._pending:
-                return self.functions[1](*tensors)
-            return self._replays[1](tensors[1:])
+            if self._pending is not None and self._pending == first:
+                return self._replays[1](tensors[1:])
+        return self.functions[1](*tensors)
 
     def _can_replay(self, inputs: Sequence[Tensor]) -> bool:
         if self.refusal or (self._pending and not self._pending.expired()):
@@ -95,9 +97,9 @@ class Graphs:
             try:
                 if not reason:
                     self._capture(inputs)
-            except RuntimeError as error:  # torch has no other for what it refuses
-                reason = " ".join(str(error).split())[:200] or "a capture has failed"
-            self.refusal = f"no CUDA graph: {reason}" if reason else ""
+            except RuntimeError as error:  # what CUDA and torch raise
+                reason = " ".join(str(error).split())[:200]
+            self.refusal = f"{REFUSED}: {reason}" if reason else ""
         return not self.refusal
 
     def _capture(self, inputs: Sequence[Tensor]) -> None:
@@ -105,17 +107,17 @@ class Graphs:
         facts = [(x.shape, x.stride(), x.dtype, x.device) for x in inputs]
         buffers, slopes = (
             [torch.empty_strided(*f[:2], dtype=f[2], device=f[3]).zero_() for f in fs]
-            for fs in (facts, self._slopes)
+            for fs in (facts, self.slopes)
         )
         for buffer, x in zip(buffers, inputs):
             buffer.copy_(x)
-        graph, results = record(partial(self.functions[0], *buffers), device)
-        replays = [partial(_replay, graph, buffers, results[: self.count])]
+        calls = [lambda _: self.functions[0](*buffers)]
         if slopes:
-            function = partial(self.functions[1], *results[self.count :], *slopes)
-            second, gradients = record(function, device, graph.pool())
-            replays.append(partial(_replay, second, slopes, gradients))
-        self._replays = replays
+            calls += [lambda x: self.functions[1](*x[self.count :], *slopes)]
+        graphs = record(calls, device)
+        for (graph, x), copies in zip(graphs, (buffers, slopes)):
+            x = x[: self.count] if copies is buffers else x
+            self._replays.append(partial(_replay, graph, copies, x))
 
 
 def _replay(
@@ -140,26 +142,28 @@ def _reason(inputs: Sequence[Tensor]) -> str:
     return ""
 
 
-def record(
-    function: Callable[[], list], device: torch.device, pool: Any = None
-) -> tuple[Any, list]:
-    """Captures a call of a function.
+def record(calls: Sequence[Callable], device: torch.device) -> list[tuple[Any, list]]:
+    """Captures calls, each of which takes the result of the one before.
 
     Returns:
-        The graph, and the result, in the memory that each replay writes to.
+        The graph and the result of each, in the memory that each replay writes to.
     """
+    captured, pool, result = [], None, None
     with torch.cuda.device(device):
         stream, side = torch.cuda.current_stream(), torch.cuda.Stream()
         side.wait_stream(stream)
         with torch.cuda.stream(side), torch.random.fork_rng([device]):
             for _ in range(WARM_UPS):
-                function()
+                reduce(lambda x, call: call(x), calls, None)
         stream.wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
         try:
-            # Other threads, such as those of a data loader, may use the GPU meanwhile.
-            with torch.cuda.graph(graph, pool, capture_error_mode="thread_local"):
-                result = function()
+            for call in calls:
+                graph = torch.cuda.CUDAGraph()
+                # Another thread, as of a data loader, may use the GPU meanwhile.
+                with torch.cuda.graph(graph, pool, capture_error_mode="thread_local"):
+                    result = call(result)
+                captured.append((graph, result))
+                pool = graph.pool()
         finally:
             torch.cuda.set_stream(stream)  # torch does not after an error
-    return graph, result
+    return captured

@@ -21,13 +21,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from keras_attention.kernels.replay.torch_facts import (
-    FUNCTIONS,
-    Changed,
-    Facts,
-    Playback,
-    using,
-)
+from keras_attention.kernels.replay.torch_facts import Changed, Facts, Playback, using
 from keras_attention.kernels.replay.torch_graphs import Graphs, are_on
 from keras_attention.kernels.replay.torch_rewrite import Rewriting, Untraceable
 
@@ -312,8 +306,7 @@ class Call:
         facts = [(s.shape, s.stride(), s.dtype, s.device) for s in slopes]
         graphs = None
         if are_on() and not self.in_place:
-            reads = any(node.target in FUNCTIONS for node in graph.graph.nodes)
-            graphs = Graphs(forward, backward, results, facts, reads)
+            graphs = Graphs(forward, backward, results, facts, graph.graph.nodes)
             forward, backward = graphs.forward, graphs.backward
         return Program(
             forward=forward,
