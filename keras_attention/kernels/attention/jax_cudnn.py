@@ -29,9 +29,6 @@ import jax
 import keras
 from jax import lax
 from jax import numpy as jnp
-
-# Keras and JAX have no public name of the version of cuDNN.
-from jax._src.lib import cuda_versions
 from keras import ops
 
 from keras_attention.kernels.attention import reference
@@ -43,12 +40,15 @@ Tensor = Any
 
 IMPLEMENTATION = "cudnn"  # of `jax.nn.dot_product_attention`
 FEWEST = 128  # queries with a mask; for fewer, copies of the keys would cost too much
-CHUNK = 2**26  # scores of some queries of all heads, where lengths do not fit
+CHUNK = 2**24  # scores of some queries of all heads, where lengths do not fit
 
 
 @cache
 def widest() -> int:
     """Returns the largest width of a head that cuDNN takes here; 0 for no width."""
+    # Imported where a GPU is, because JAX has no public name of the version.
+    from jax._src.lib import cuda_versions
+
     device = jax.local_devices(backend="gpu")[0]
     if cuda_versions is None or "cuda" not in device.client.platform_version:
         return 0

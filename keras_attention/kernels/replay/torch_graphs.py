@@ -1,13 +1,11 @@
 """CUDA graphs of traced calls: one launch for all operations of a call.
 
-A graph reads and writes the same memory at each replay. The arguments are therefore
-copied into its buffers, and the results are copied out of them. It holds as long as
-the trace, whose rules keep the addresses of the weights. The gradient is a second
-graph, which reads what the first one has left in its memory. So while the gradient of
-a call may still be needed, other calls run operation by operation.
-
-Dropout draws from torch's default generator, which each replay moves on. A call is not
-captured if it reads values (as a decision does), or if an argument is not on a GPU.
+A graph reads and writes the same memory at each replay, so arguments are copied into
+its buffers, and results out of them. It holds as long as the trace, whose rules keep
+the addresses of the weights. The gradient is a second graph, which reads what the first
+one left in its memory. While the gradient of a call may still be needed, other calls
+therefore run operation by operation. Dropout draws from torch's default generator,
+which each replay moves on.
 
 This was not run on a GPU yet, so it is off unless the environment variable
 KERAS_ATTENTION_CUDA_GRAPHS is 1 when a call is traced.
@@ -44,25 +42,19 @@ def are_on() -> bool:
 class Graphs:
     """The functions of a traced call, which become CUDA graphs at its first replay.
 
-    They are f(*inputs) = results, saved; and f(*saved, *slopes) = gradients.
-
-    Args:
-        forward, backward: the two functions.
-        results: the number of results.
-        slopes: the shape, strides, dtype and device of each slope; [] for no gradient.
-        nodes: the operations of both functions.
+    They are f(*inputs) = results, saved; and f(*saved, *slopes) = gradients. `results`
+    is the number of results, `slopes` has the shape, strides, dtype and device of each
+    slope, and `nodes` are the operations of both functions.
     """
 
     def __init__(
         self,
-        forward: Callable[..., list[Tensor]],
-        backward: Callable[..., list[Tensor | None]],
+        functions: tuple[Callable, Callable],
         results: int,
         slopes: Sequence[tuple],
         nodes: Iterable[Any],
     ) -> None:
-        self.functions = forward, backward
-        self.count, self.slopes = results, slopes
+        self.functions, self.count, self.slopes = functions, results, slopes
         reads = any(node.target in FUNCTIONS for node in nodes)
         self.refusal = f"{REFUSED}: it reads values" if reads else ""
         self._replays: list[Callable[[Sequence[Tensor]], list]] = []
@@ -93,62 +85,56 @@ class Graphs:
         if self.refusal or (self._pending and not self._pending.expired()):
             return False
         if not self._replays:
-            reason = _reason(inputs)
             try:
-                if not reason:
-                    self._capture(inputs)
+                reason = self._capture(inputs)
             except RuntimeError as error:  # what CUDA and torch raise
                 reason = " ".join(str(error).split())[:200]
             self.refusal = f"{REFUSED}: {reason}" if reason else ""
         return not self.refusal
 
-    def _capture(self, inputs: Sequence[Tensor]) -> None:
-        device = inputs[0].device
+    def _capture(self, inputs: Sequence[Tensor]) -> str:
+        """Captures the graphs, or returns why the inputs allow none."""
+        if len({x.device for x in inputs}) != 1 or inputs[0].device.type != DEVICE:
+            return "its arguments must be on one GPU"
         facts = [(x.shape, x.stride(), x.dtype, x.device) for x in inputs]
+        if any(n > 1 and not step for f in facts for n, step in zip(*f[:2])):
+            return "an argument repeats its memory, as after `expand`"
         buffers, slopes = (
             [torch.empty_strided(*f[:2], dtype=f[2], device=f[3]).zero_() for f in fs]
             for fs in (facts, self.slopes)
         )
-        for buffer, x in zip(buffers, inputs):
-            buffer.copy_(x)
-        calls = [lambda _: self.functions[0](*buffers)]
+        _copy(buffers, inputs)
+        forward, backward = self.functions
+        calls = [lambda _: forward(*buffers)]
         if slopes:
-            calls += [lambda x: self.functions[1](*x[self.count :], *slopes)]
-        graphs = record(calls, device)
-        for (graph, x), copies in zip(graphs, (buffers, slopes)):
-            x = x[: self.count] if copies is buffers else x
-            self._replays.append(partial(_replay, graph, copies, x))
+            calls += [lambda results: backward(*results[self.count :], *slopes)]
+        graphs, results = record(calls, inputs[0].device)
+        places = buffers, slopes
+        results[0] = results[0][: self.count]
+        self._replays = [partial(_replay, *x) for x in zip(graphs, places, results)]
+        return ""
 
 
-def _replay(
-    graph: Any,
-    buffers: Sequence[Tensor],
-    results: Sequence[Tensor | None],
-    inputs: Sequence[Tensor],
-) -> list[Any]:
-    """Returns copies of the results for these inputs."""
+def _copy(buffers: Sequence[Tensor], inputs: Sequence[Tensor]) -> None:
     for buffer, x in zip(buffers, inputs, strict=True):
         buffer.copy_(x)
+
+
+def _replay(graph: Any, buffers: list, results: list, inputs: Sequence[Tensor]) -> list:
+    """Returns copies of the results for these inputs."""
+    _copy(buffers, inputs)
     graph.replay()
     return [None if x is None else x.clone() for x in results]
 
 
-def _reason(inputs: Sequence[Tensor]) -> str:
-    """Returns why arguments cannot be copied into buffers; "" if they can."""
-    if len({x.device for x in inputs}) != 1 or inputs[0].device.type != DEVICE:
-        return "its arguments must be on one GPU"
-    if any(n > 1 and not step for x in inputs for n, step in zip(x.shape, x.stride())):
-        return "an argument repeats its memory, as after `expand`"
-    return ""
-
-
-def record(calls: Sequence[Callable], device: torch.device) -> list[tuple[Any, list]]:
+def record(calls: Sequence[Callable], device: Any) -> tuple[list, list]:
     """Captures calls, each of which takes the result of the one before.
 
     Returns:
-        The graph and the result of each, in the memory that each replay writes to.
+        The graphs, and the results, in the memory that each replay writes to.
     """
-    captured, pool, result = [], None, None
+    graphs: list[Any] = []
+    results: list[Any] = [None]
     with torch.cuda.device(device):
         stream, side = torch.cuda.current_stream(), torch.cuda.Stream()
         side.wait_stream(stream)
@@ -159,11 +145,11 @@ def record(calls: Sequence[Callable], device: torch.device) -> list[tuple[Any, l
         try:
             for call in calls:
                 graph = torch.cuda.CUDAGraph()
+                pool = graphs[0].pool() if graphs else None
                 # Another thread, as of a data loader, may use the GPU meanwhile.
                 with torch.cuda.graph(graph, pool, capture_error_mode="thread_local"):
-                    result = call(result)
-                captured.append((graph, result))
-                pool = graph.pool()
+                    results.append(call(results[-1]))
+                graphs.append(graph)
         finally:
             torch.cuda.set_stream(stream)  # torch does not after an error
-    return captured
+    return graphs, results[1:]

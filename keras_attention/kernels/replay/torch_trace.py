@@ -306,7 +306,8 @@ class Call:
         facts = [(s.shape, s.stride(), s.dtype, s.device) for s in slopes]
         graphs = None
         if are_on() and not self.in_place:
-            graphs = Graphs(forward, backward, results, facts, graph.graph.nodes)
+            functions = forward, backward
+            graphs = Graphs(functions, results, facts, graph.graph.nodes)
             forward, backward = graphs.forward, graphs.backward
         return Program(
             forward=forward,

@@ -6,14 +6,20 @@
 import numpy as np
 import pytest
 import references
+from calling import BACKEND
 from gradients import gradient, tensor, to_numpy
 from keras import ops
 
 from keras_attention import masks
 
-jax = pytest.importorskip("jax")
+if BACKEND != "jax":
+    pytest.skip("only JAX asks for cuDNN", allow_module_level=True)
+
+import jax
+
+from keras_attention.kernels.attention import jax_cudnn
+
 pytestmark = pytest.mark.backends("jax")
-jax_cudnn = pytest.importorskip("keras_attention.kernels.attention.jax_cudnn")
 
 PLATFORM = "keras_attention.kernels.tracing.jax.default_backend"
 B, T, S, H, G, E = 3, 7, 11, 4, 2, 8
@@ -223,7 +229,7 @@ def test_widths_that_a_gpu_takes(version, capability, width, monkeypatch):
             platform_version = "PJRT C API\ncuda 12080"
 
     monkeypatch.undo()  # of `widest`
-    monkeypatch.setattr(jax_cudnn, "cuda_versions", version and Versions)
+    monkeypatch.setattr("jax._src.lib.cuda_versions", version and Versions)
     monkeypatch.setattr(jax, "local_devices", lambda backend: [Device])
     jax_cudnn.widest.cache_clear()
     assert jax_cudnn.widest() == width

@@ -35,11 +35,10 @@ class Graph:
 
 
 def record(calls, device):
-    graphs, result = [], None
+    graphs = []
     for call in calls:
-        graphs.append(Graph(call, result))
-        result = graphs[-1].results
-    return [(graph, graph.results) for graph in graphs]
+        graphs.append(Graph(call, graphs[-1].results if graphs else None))
+    return graphs, [graph.results for graph in graphs]
 
 
 @pytest.fixture(autouse=True)
