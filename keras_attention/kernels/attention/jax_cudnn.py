@@ -54,9 +54,10 @@ def widest() -> int:
         return 0
     version = cuda_versions.cudnn_get_version()
     capability = tuple(map(int, device.compute_capability.split(".")))
-    # Attention in cuDNN 9.10.0 and 9.10.1 has errors, says NVIDIA's TransformerEngine.
-    wrong = version in (91000, 91001) or (capability == (10, 3) and version < 91100)
-    if wrong or capability < (8, 0):
+    # As NVIDIA's TransformerEngine says, windows with lengths came with 9.6, and
+    # attention has errors in 9.10.0 and 9.10.1.
+    least = 91100 if capability == (10, 3) else 90600
+    if version < least or version in (91000, 91001) or capability < (8, 0):
         return 0
     return 256 if capability[0] == 9 else 128
 
