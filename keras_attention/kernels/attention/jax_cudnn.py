@@ -11,6 +11,8 @@ a gradient of the same size (jax 28974, 34685). A mask of keys becomes lengths:
 
 A length is at least 1, since cuDNN does not define attention to no key. Queries that
 may attend to nothing are set to 0 afterwards, which sets their gradients to 0 as well.
+JAX refuses gradients for an odd number of queries or keys, even without a bias. There,
+a query or key of zeros is added, which lengths leave out.
 
 Nothing here was run on a GPU yet. Tests compute the same calls by XLA on a CPU, and
 lower the calls of cuDNN.
@@ -85,16 +87,22 @@ def takes(
     queries, keys, width = query.shape[1], key.shape[1], query.shape[3]
     if len(dtypes) > 1 or not dtypes <= {*HALF} or width % 8 or width > widest():
         return False
-    if value.shape[3] != width or (is_causal and queries == 1):
+    if value.shape[3] != width or queries == 1:  # whose scores are few
+        return False
+    if mask is not None and (mask.shape[1:3] != (1, 1) or queries < FEWEST):
         return False
     if window is not None and not is_causal:
         return False
-    if mask is not None and (
-        mask.shape[1:3] != (1, 1) or queries < FEWEST or has_devices()
-    ):
+    if is_causal and queries != keys and not (mask is None and window is None):
         return False
-    is_plain = mask is None and window is None
-    return is_plain or not is_causal or queries == keys
+    has_lengths = mask is not None or _needs_end(query, key, is_causal)
+    return not (has_lengths and has_devices())
+
+
+def _needs_end(query: Tensor, key: Tensor, is_causal: bool) -> bool:
+    """Returns whether queries would see a key that makes an odd number even."""
+    queries, keys = query.shape[1], key.shape[1]
+    return keys % 2 == 1 and not (is_causal and queries <= keys)
 
 
 def attend(
@@ -109,7 +117,7 @@ def attend(
     """Computes `ops.dot_product_attention` of a call that `takes` allows."""
     query, key, value = (ops.convert_to_tensor(x) for x in (query, key, value))
     if not isinstance(scale, (int, float)):  # a tensor
-        query, scale = query * scale, 1.0
+        query, scale = query * jnp.asarray(scale, query.dtype), 1.0
     mask = None if mask is None else jnp.asarray(mask)  # perhaps a variable
     options = IMPLEMENTATION, float(scale), is_causal, window
     return _attend(*options, query, key, value, mask)
@@ -126,29 +134,44 @@ def _attend(
     value: Tensor,
     mask: Tensor | None,
 ) -> Tensor:
+    before = None if window is None else (min(window, key.shape[1]) - 1, 0)
     fused = partial(
         jax.nn.dot_product_attention,
         scale=scale,
         is_causal=is_causal,
-        local_window_size=None if window is None else (window - 1, 0),
+        local_window_size=before,
         implementation=implementation,
     )
-    if mask is None:
-        return fused(query, key, value)
-    mask = jnp.broadcast_to(mask[:, 0, 0], key.shape[:2])  # (B, S)
+    length, needs_end = query.shape[1], _needs_end(query, key, is_causal)
+    visible = jnp.ones((1, 1), bool) if mask is None else mask[:, 0, 0]
+    visible = jnp.broadcast_to(visible, key.shape[:2])  # (B, S)
+    query, key, value, visible = (_even(x) for x in (query, key, value, visible))
     by_lengths = partial(_by_lengths, fused, window)
-    if is_causal:
-        is_at_end = jnp.all(mask[:, :-1] >= mask[:, 1:])  # the padding
+    if mask is not None and is_causal:
+        is_at_end = jnp.all(visible[:, :-1] >= visible[:, 1:])  # the padding
         # A checkpoint, so that the gradient stores its arguments alone.
         by_chunks = jax.checkpoint(partial(_in_chunks, scale, window))
-        return lax.cond(is_at_end, by_lengths, by_chunks, query, key, value, mask)
-    order = jnp.argsort(~mask, axis=1, stable=True)  # the valid keys first
-    rows = jnp.arange(len(key))[:, None]
-    key, value = (
-        x.at[rows, order].get(mode="promise_in_bounds", unique_indices=True)
-        for x in (key, value)
-    )
-    return by_lengths(query, key, value, mask)
+        out = lax.cond(is_at_end, by_lengths, by_chunks, query, key, value, visible)
+    elif mask is not None:
+        order = jnp.argsort(~visible, axis=1, stable=True)  # the valid keys first
+        rows = jnp.arange(len(order))[:, None]
+        key, value = (
+            x.at[rows, order].get(mode="promise_in_bounds", unique_indices=True)
+            for x in (key, value)
+        )
+        out = by_lengths(query, key, value, visible)
+    elif needs_end:
+        out = by_lengths(query, key, value, visible)
+    else:
+        out = fused(query, key, value)
+    return out[:, :length]
+
+
+def _even(x: Tensor) -> Tensor:
+    """Adds a query or key of zeros to an odd number, which JAX refuses in training."""
+    if x.shape[1] % 2 == 0:
+        return x
+    return jnp.pad(x, [(0, int(axis == 1)) for axis in range(x.ndim)])
 
 
 def _by_lengths(
@@ -160,19 +183,30 @@ def _by_lengths(
     mask: Tensor,
 ) -> Tensor:
     """Computes attention to the first keys, as many as the mask (B, S) allows."""
+    query, key, value, mask = _vectorized(query, key, value, mask)
     queries, lengths = query.shape[1], jnp.sum(mask, axis=1, dtype="int32")  # (B,)
     # In a window, queries far behind the last key see nothing.
-    seeing = queries if window is None else lengths + (window - 1)
-    seeing = jnp.where(lengths > 0, jnp.minimum(seeing, queries), 0)  # (B,)
+    ends = queries if window is None else jnp.minimum(lengths + window - 1, queries)
+    ends = jnp.where(lengths > 0, ends, 0).astype("int32")
     out = fused(
         query,
         key,
         value,
-        query_seq_lengths=jnp.maximum(seeing, 1).astype("int32"),
+        query_seq_lengths=jnp.maximum(ends, 1),
         key_value_seq_lengths=jnp.maximum(lengths, 1),
     )
-    sees = jnp.arange(queries) < seeing[:, None]  # (B, T)
+    sees = jnp.arange(queries) < ends[:, None]  # (B, T)
     return jnp.where(sees[..., None, None], out, jnp.zeros_like(out))
+
+
+def _vectorized(*tensors: Tensor) -> list[Tensor]:
+    """Gives all tensors an axis of `jax.vmap` if one has it, as JAX needs (jax 38495).
+
+    The compiler removes the zeros that are added.
+    """
+    first = (lax.stop_gradient(x.ravel()[0]).astype("int32") for x in tensors)
+    zero = sum(0 * x for x in first)
+    return [x + zero.astype(x.dtype) for x in tensors]
 
 
 def _in_chunks(

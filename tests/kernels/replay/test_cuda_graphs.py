@@ -7,7 +7,8 @@ from calling import BACKEND
 from keras import layers
 
 import keras_attention
-from keras_attention.layers import BahdanauAttention, HardAttention, MultiHeadAttention
+from keras_attention import kernels
+from keras_attention.layers import HardAttention, MultiHeadAttention
 
 if BACKEND != "torch":
     pytest.skip("only torch has CUDA graphs", allow_module_level=True)
@@ -170,6 +171,11 @@ def test_fit_and_predict():
     assert Graph.replays > 20
 
 
+class Decides(layers.Layer):
+    def call(self, query, value):
+        return query + value if kernels.decision(query.sum() > 0) else query
+
+
 def failing(calls, device):
     raise RuntimeError("operation not permitted when stream is capturing")
 
@@ -180,7 +186,7 @@ def failing(calls, device):
         (MultiHeadAttention(2, 3), wave(B, T, D), ("DEVICE", "cuda"), "on one GPU"),
         (MultiHeadAttention(2, 3), wave(1, T, D).expand(B, T, D), (), "repeats"),
         (MultiHeadAttention(2, 3), wave(B, T, D), ("record", failing), "permitted"),
-        (BahdanauAttention(U), wave(B, T, D), (), "reads values"),
+        (Decides(), wave(B, T, D), (), "reads values"),
     ],
     ids=["cpu", "expanded", "error", "decision"],
 )
