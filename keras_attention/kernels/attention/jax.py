@@ -33,7 +33,7 @@ from keras_attention.kernels.keras import is_exporting
 from keras_attention.kernels.partitioning.jax import Axes, has_devices, partitioned
 from keras_attention.kernels.tracing.jax import platform
 from keras_attention.numerics import mask_objects, masks, normalizers
-from keras_attention.numerics.precision import to_float32
+from keras_attention.numerics.precision import HALF, to_float32
 
 Tensor = Any
 
@@ -60,7 +60,8 @@ def dot_product_attention(
     cuDNN is used on a GPU in half precision, without a bias; see `jax_cudnn.py`. Tiles
     are used for long sequences on a CPU.
     """
-    on_gpu = bias is None and platform() == "gpu"
+    is_half = keras.backend.standardize_dtype(query.dtype) in HALF
+    on_gpu = is_half and bias is None and platform() == "gpu"
     if on_gpu and jax_cudnn.takes(query, key, value, mask, is_causal):
         return jax_cudnn.attend(query, key, value, mask, scale, is_causal)
     sizes = query.shape[1], key.shape[1]
