@@ -25,6 +25,7 @@ from keras import ops
 from keras_attention.numerics import masks
 
 Tensor = Any
+Sizes = tuple[int | None, int | None, int | None]  # B, T and S; None for any number
 Bounds = tuple[Any, Any]  # the first key and the one after the last, int32 (..., N)
 BLOCK = 32  # keys whose segment ids are compared with those of a tile together
 ARRAY = "array"  # where an argument is an array or a mask
@@ -53,20 +54,18 @@ class Mask(abc.ABC):
         children, fixed = self.tree_flatten()
         return self.tree_unflatten(fixed, map(function, children))
 
-    def _sizes(self) -> dict[str, Any]:
-        """Returns what the arrays say about B, T and S; None is unknown."""
-        return {}
+    def _sizes(self) -> Sizes:
+        """Returns the sizes for which the arrays of the mask were made."""
+        return None, None, None
 
     def array(self, queries: Any, keys: Any = None) -> Tensor:
-        """Returns the mask as an array.
+        """Returns the mask as booleans (B, T, S), True = may attend.
+
+        B is 1 if all examples have the same mask.
 
         Args:
             queries: T, the number of queries.
             keys: S, the number of keys; defaults to `queries`.
-
-        Returns:
-            Booleans (B, T, S), or (1, T, S) if all examples have the same mask; True =
-            may attend.
 
         Raises:
             ValueError: if the mask holds segments of another length.
@@ -192,21 +191,18 @@ class Segments(Mask):
         self.ids = _integers("ids", ids, "(batch, queries)")
         if key_ids is not None:
             key_ids = _integers("key_ids", key_ids, "(batch, keys)")
-            sizes = ids.shape[0], key_ids.shape[0]
-            if None not in sizes and 1 not in sizes and len({*sizes}) > 1:
+            sizes = _examples(ids), _examples(key_ids)
+            if None not in sizes and sizes[0] != sizes[1]:
                 raise ValueError(
                     "`ids` and `key_ids` must have the same number of examples. "
                     f"Received: {sizes[0]} and {sizes[1]}"
                 )
         self.key_ids: Any = key_ids
 
-    def _sizes(self) -> dict[str, Any]:
+    def _sizes(self) -> Sizes:
         keys = self.ids if self.key_ids is None else self.key_ids
-        sizes = {"queries": self.ids.shape[1], "keys": keys.shape[1]}
-        return {
-            "examples": max(self.ids.shape[0] or 0, keys.shape[0] or 0) or None,
-            **sizes,
-        }
+        examples = _examples(self.ids) or _examples(keys)
+        return examples, self.ids.shape[1], keys.shape[1]
 
     def aligned(self) -> Mask:
         ids = ops.convert_to_tensor(self.ids)
@@ -252,17 +248,14 @@ class Prefix(Mask):
     arguments = ("length",)
 
     def __init__(self, length: int | Tensor) -> None:
-        whole = isinstance(length, (Integral, float))
-        self.length: Any = (
-            _whole("length", length, 0)
-            if whole
-            else _integers("length", length, "(batch,)")
-        )
+        if isinstance(length, (Integral, float)):
+            self.length: Any = _whole("length", length, 0)
+        else:
+            self.length = _integers("length", length, "(batch,)")
 
-    def _sizes(self) -> dict[str, Any]:
-        return (
-            {} if isinstance(self.length, int) else {"examples": self.length.shape[0]}
-        )
+    def _sizes(self) -> Sizes:
+        whole = isinstance(self.length, int)
+        return None if whole else _examples(self.length), None, None
 
     def aligned(self) -> Mask:
         if isinstance(self.length, int):
@@ -306,12 +299,10 @@ class Joined(Mask):
         parts = (f"({x!r})" if isinstance(x, Joined) else repr(x) for x in self.masks)
         return f" {self.sign} ".join(parts)
 
-    def _sizes(self) -> dict[str, Any]:
-        sizes: dict[str, Any] = {}
+    def _sizes(self) -> Sizes:
+        sizes: Sizes = None, None, None
         for mask in self.masks:
-            _check_sizes(sizes, mask._sizes(), mask, "Masks that are joined")
-            known = {k: n for k, n in mask._sizes().items() if n is not None}
-            sizes |= {k: n for k, n in known.items() if (k, n) != ("examples", 1)}
+            sizes = _join_sizes(sizes, mask, "Masks that are joined")
         return sizes
 
     def map(self, function: Callable) -> Any:
@@ -326,21 +317,19 @@ class Joined(Mask):
 
     def bounds(self, starts: Tensor, size: int, keys: int) -> Bounds:
         bounds = [x.bounds(starts, size, keys) for x in self.masks]
-        if self.sign == "|":  # a part that allows nothing does not count
-            bounds = [
-                (ops.where(a < b, a, keys), ops.where(a < b, b, 0)) for a, b in bounds
-            ]
-        joins = [ops.minimum, ops.maximum]
-        first, last = joins if self.sign == "|" else reversed(joins)
-        return reduce(first, [a for a, _ in bounds]), reduce(
-            last, [b for _, b in bounds]
-        )
+        if self.sign == "&":
+            first, last = zip(*bounds)
+            return reduce(ops.maximum, first), reduce(ops.minimum, last)
+        # A part that allows nothing does not count.
+        first = [ops.where(a < b, a, keys) for a, b in bounds]
+        last = [ops.where(a < b, b, 0) for a, b in bounds]
+        return reduce(ops.minimum, first), reduce(ops.maximum, last)
 
 
 def check(name: str, mask: Mask, batch: Any, queries: Any, keys: Any) -> None:
     """Raises a ValueError if a user's mask does not fit B, T and S, if known."""
-    sizes = {"examples": batch, "queries": queries, "keys": keys}
-    _check_sizes(sizes, mask._sizes(), mask, f"`{name}` and the tensors of the call")
+    sizes = batch, queries, keys
+    _join_sizes(sizes, mask, f"`{name}` and the tensors of the call")
 
 
 def as_array(mask: Any, queries: Any, keys: Any) -> Any:
@@ -391,15 +380,21 @@ def _join(sign: str, first: Any, second: Any) -> Mask:
     return joined
 
 
-def _check_sizes(sizes: dict, others: dict, mask: Mask, what: str) -> None:
-    for axis, b in others.items():
-        a = sizes.get(axis)
-        known = isinstance(a, int) and isinstance(b, int)
-        if known and a != b and not (axis == "examples" and b == 1):
+def _join_sizes(sizes: Any, mask: Mask, what: str) -> Any:
+    """Returns the sizes of a mask and of others, or raises an error if they differ."""
+    pairs = [*zip(sizes, mask._sizes())]
+    for axis, (a, b) in zip(("examples", "queries", "keys"), pairs):
+        if isinstance(a, int) and isinstance(b, int) and a != b:
             raise ValueError(
                 f"{what} must have the same number of {axis}. Received: {a} and {b}, "
                 f"of {mask!r}"
             )
+    return tuple(a if b is None else b for a, b in pairs)
+
+
+def _examples(x: Tensor) -> int | None:
+    """Returns the size B of the first axis; 1, for all examples, is any number."""
+    return None if x.shape[0] == 1 else x.shape[0]
 
 
 def _extremes(ids: Tensor, size: int) -> tuple[Tensor, Tensor]:

@@ -59,10 +59,8 @@ class FastWeightAttention(AttentionLayer):
 
     Time grows linearly with the length, and a step of generation takes constant time
     and memory. By default, it is the gated delta rule: decays and strengths depend on
-    the inputs.
-
-    With `use_causal_mask=True`, query t reads the memory after input t. Without it, all
-    values are written in order, and then each query reads the last memory.
+    the inputs. With `use_causal_mask=True`, query t reads the memory after input t.
+    Without it, all values are written in order, and each query reads the last memory.
 
     Args:
         num_heads: H, the number of heads.
@@ -73,8 +71,7 @@ class FastWeightAttention(AttentionLayer):
             channels of a head, or None for a = 1. log a = −exp(c) softplus(W_a x + b).
         strengths: the strengths of the delta rule, sigmoids of a projection: "shared"
             for one number of each head, e = w; "separate" for two numbers; "channel"
-            for an erase strength of each channel of the key and a write strength of
-            each channel of the value.
+            for an e of each channel of the key and a w of each channel of the value.
         feature_map: φ: "elu" (elu(x) + 1), "relu", "silu", "softplus", "exponential",
             "sigmoid", "linear" (φ(x) = x), or a registered callable. Defaults to
             "silu", and to "elu" with `normalization="sum"`.
@@ -90,13 +87,10 @@ class FastWeightAttention(AttentionLayer):
             of the query.
 
     Call arguments:
-        query: (B, T, D), or (B, D) for one query. With one query, the outputs have no
-            T axis.
+        query: (B, T, D), or (B, D) for one query; the outputs then have no T axis.
         value: (B, S, ·).
         key: (B, S, ·); defaults to the value. Decays and strengths depend on the key.
-        query_mask: booleans (B, T).
-        value_mask: booleans (B, S).
-        key_mask: booleans (B, S).
+        query_mask, value_mask, key_mask: as in `Attention`.
         attention_mask: must be None.
         return_attention_scores: whether to return the weights as well. Their time and
             memory grow with the square of the length, or faster.
@@ -179,9 +173,9 @@ class FastWeightAttention(AttentionLayer):
                     f"Received: feature_map={feature_map!r}"
                 )
         self.feature_map = feature_map
-        if kernel_size is not None:
-            kernel_size = positive("kernel_size", kernel_size)
         self.kernel_size = kernel_size
+        if kernel_size is not None:
+            positive("kernel_size", kernel_size)
         self.use_gate = use_gate
 
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
@@ -206,12 +200,11 @@ class FastWeightAttention(AttentionLayer):
             self.gate_dense = self._dense("gate", query, (heads, columns), "zeros")
         taps = self.kernel_size or 1
         self.key_taps = self.value_taps = None
-        if taps > 1:
-            first = keras.initializers.RandomUniform(-(taps**-0.5), taps**-0.5)
-            shape = (taps, heads, width)
-            self.key_taps = self.add_weight(shape, first, name="key_taps")
-            shape, first = (taps, heads, columns), first.clone()
-            self.value_taps = self.add_weight(shape, first, name="value_taps")
+        for name, size in (("key_taps", width), ("value_taps", columns)):
+            if taps > 1:
+                first = keras.initializers.RandomUniform(-(taps**-0.5), taps**-0.5)
+                weight = self.add_weight((taps, heads, size), first, name=name)
+                setattr(self, name, weight)
         if self.normalization == "rms":
             self.norm = keras.layers.RMSNormalization(
                 epsilon=1e-5,
@@ -251,11 +244,9 @@ class FastWeightAttention(AttentionLayer):
         key = value if key is None else key
         call_masks = query_mask, value_mask, key_mask, attention_mask
         query, parts, single = check_call(query, value, key, *call_masks)
-        mask = masks.merge(parts.value, parts.key)
-        size = ops.shape(key)[1]
+        mask, size = masks.merge(parts.value, parts.key), ops.shape(key)[1]
         if use_causal_mask and query is not key:
-            length = ops.shape(query)[1]
-            key, value, mask = align(length, key, value, mask)
+            key, value, mask = align(ops.shape(query)[1], key, value, mask)
         recording = is_recording()
         return_weights = return_attention_scores or recording is not None
         queries, weights = self._queries(query), None
@@ -342,16 +333,13 @@ class FastWeightAttention(AttentionLayer):
         self, query: Tensor, memory: Memory, state: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Returns the heads (B, T, H, V) of causal queries, and the last state."""
-        now, extra = (query, memory.key, memory.value), {}
-        rule: Any = fast_weights.delta_rule
-        step: Any = fast_weights.delta_rule_step
-        if self.rule == "linear":
-            rule = fast_weights.linear_attention
-            step = fast_weights.linear_attention_step
-            extra = {"normalize": self._sums}
+        now, options = (query, memory.key, memory.value), memory.options
+        name = "linear_attention" if self.rule == "linear" else "delta_rule"
+        extra = {"normalize": True} if self._sums else {}
         if state is None or query.shape[1] != 1:
-            return rule(*now, state=state, **memory.options, **extra)
-        first = {n: x if x is None else x[:, 0] for n, x in memory.options.items()}
+            return getattr(fast_weights, name)(*now, state=state, **options, **extra)
+        first = {n: x if x is None else x[:, 0] for n, x in options.items()}
+        step = getattr(fast_weights, f"{name}_step")
         heads, state = step(*(x[:, 0] for x in now), state, **first, **extra)
         return heads[:, None], state
 
@@ -511,18 +499,13 @@ def align(
 
     Later inputs are left out, since no query reads them. Missing inputs are masked.
     """
-    size = key.shape[1]
-    if isinstance(length, int) and size == length:
+    if isinstance(length, int) and key.shape[1] == length:
         return key, value, mask
-    if mask is None:
-        mask = ops.ones((1, 1), "bool")
+    mask = ops.ones((1, 1), "bool") if mask is None else mask
     mask = ops.broadcast_to(mask, ops.shape(key)[:2])
-
-    def aligned(x: Tensor) -> Tensor:
-        room = [(0, 0), (0, length), *[(0, 0)] * (len(x.shape) - 2)]
-        return ops.pad(x, room)[:, :length]
-
-    return aligned(key), aligned(value), aligned(mask)
+    room = [(0, 0), (0, length), (0, 0)]
+    key, value = (ops.pad(x, room)[:, :length] for x in (key, value))
+    return key, value, ops.pad(mask, room[:2])[:, :length]
 
 
 def convolve(

@@ -166,29 +166,20 @@ def prepare(
     return Chunks(q, k, v, e, reading, solution, decay, stack, merge)
 
 
-def run(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    erase: Tensor | None,
-    log_decay: Tensor | None,
-    state: Tensor,
-    chunk_size: int,
-) -> tuple[Tensor, Tensor]:
-    """Computes all steps of a sequence in chunks; see `prepare`.
+def run(tensors: list, state: Tensor, chunk_size: int) -> tuple[Tensor, Tensor]:
+    """Computes all steps of a sequence in chunks, for the tensors of `prepare`.
 
-    Returns:
-        The outputs (B, T, H, V) and the state (B, H, D, V) after the last step.
+    Returns the outputs (B, T, H, V) and the state (B, H, D, V) after the last step.
     """
-    c = prepare(query, key, value, erase, log_decay, chunk_size)
+    c = prepare(*tensors, chunk_size)
     changes = [c.key, c.value, c.erase, c.decay]
-    if erase is None:  # what is written does not depend on the state
+    if c.erase is None:  # what is written does not depend on the state
         changes[:2] = [None, ops.matmul(c.key, c.value)]  # (X, D, V)
     named = {n: c.stack(x) for n, x in zip("kved", changes) if x is not None}
 
     def next_chunk(state: Tensor, now: dict) -> tuple[Tensor, tuple]:
         decayed = now["d"] * state if "d" in now else state
-        if erase is None:
+        if c.erase is None:
             return decayed + now["v"], (state,)
         written = now["v"] - ops.matmul(now["e"], state)  # (B, H, C, V)
         return decayed + ops.matmul(now["k"], written), (state, written)

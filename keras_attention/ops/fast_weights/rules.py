@@ -96,9 +96,7 @@ def linear_attention_step(
     normalize: bool = False,
     mask: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Computes one step of :func:`linear_attention`.
-
-    The arguments have the shapes that they have there, without the axis T.
+    """Computes one step of :func:`linear_attention`, without the axis T.
 
     Returns:
         The output (B, H, V) and the next state.
@@ -128,25 +126,12 @@ def delta_rule(
     of gradient descent on |Sᵀ kₜ − vₜ|² / 2. Keys should have length 1: for longer
     keys, the steps can diverge.
 
-    Args:
-        query: (B, T, H, D).
-        key: (B, T, H, D), usually of length 1.
-        value: (B, T, H, V).
-        erase: the erase strength e, (B, T, H) or (B, T, H, D).
-        write: the write strength w, (B, T, H) or (B, T, H, V). By default that of
-            `erase`, which must then be (B, T, H).
-        log_decay: log a ≤ 0, (B, T, H) or (B, T, H, D); None for no decay.
-        mask: booleans (B, T), True = the step is valid.
-        state: (B, H, D, V), the memory before the first step; 0 by default.
-        chunk_size: see :func:`linear_attention`.
-
-    Returns:
-        The outputs (B, T, H, V) in the dtype of the query, and the state (B, H, D, V)
-        after the last step, in float32.
+    The erase strength e is (B, T, H) or (B, T, H, D), and the write strength w is
+    (B, T, H) or (B, T, H, V). By default, w = e, which must then be (B, T, H). The
+    other arguments and the results are those of :func:`linear_attention`.
 
     Raises:
-        ValueError: if the shapes do not fit each other, `write` is missing, or
-            `chunk_size` is no power of two or exceeds T.
+        ValueError: as for linear attention, or if `write` is missing.
 
     Example:
 
@@ -183,9 +168,7 @@ def delta_rule_step(
     *,
     mask: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Computes one step of :func:`delta_rule`.
-
-    The arguments have the shapes that they have there, without the axis T.
+    """Computes one step of :func:`delta_rule`, without the axis T.
 
     Returns:
         The output (B, H, V) and the next state.
@@ -227,14 +210,8 @@ def weights(
     Weights can be negative, and need not sum to 1. Time grows with T³: this is for
     looking at a memory, not for training.
 
-    Args:
-        query: (B, T, H, D).
-        key: (B, T, H, D).
-        erase: as for :func:`delta_rule`; None for linear attention.
-        write: (B, T, H), by default `erase`, or 1 without it.
-        log_decay: (B, T, H) or (B, T, H, D); None for no decay.
-        normalize: see :func:`linear_attention`.
-        mask: booleans (B, T), True = the step is valid.
+    The arguments are those of :func:`delta_rule`, or of :func:`linear_attention` if
+    `erase` is None; `write` must be (B, T, H), and is `erase` or 1 by default.
 
     Returns:
         (B, H, T, T) in float32.
@@ -243,14 +220,14 @@ def weights(
         ValueError: if the shapes do not fit each other, or `write` has channels.
     """
     q, k, w, e, g, _ = _inputs((query, key, None, erase, write, log_decay, mask, None))
-    loop.check_length(k.shape[1])
-    length = ops.shape(k)[1]
-    if not isinstance(k.shape[1], Integral):
+    length = k.shape[1]
+    loop.check_length(length)
+    if not isinstance(length, Integral):
         raise ValueError(
             "`key` must have a known length for the weights. Received: "
             f"key.shape={tuple(k.shape)}"
         )
-    c = chunks.prepare(q, k, w, e, g, chunks.power_of_two(int(k.shape[1])))
+    c = chunks.prepare(q, k, w, e, g, chunks.power_of_two(length))
     products = c.reading if e is None else ops.matmul(c.reading, c.solution)
     products = c.stack(products)[0, :, :, :length, :length]  # (B, H, T, T)
     products = products * ops.transpose(w, (0, 2, 3, 1))
@@ -270,20 +247,8 @@ def last_keys(
     """Returns the keys k̂ for which the state after all steps is Σ k̂ᵢ vᵢᵀ.
 
     A query q that reads this state gives value i the weight qᵀ k̂ᵢ. k̂ᵢ is wᵢ kᵢ after
-    all later steps have decayed it and erased from it.
-
-    Args:
-        key: (B, S, H, D).
-        erase: as for :func:`delta_rule`; None for linear attention.
-        write: (B, S, H), by default `erase`, or 1 without it.
-        log_decay: (B, S, H) or (B, S, H, D); None for no decay.
-        mask: booleans (B, S), True = the step is valid.
-
-    Returns:
-        (B, S, H, D) in float32.
-
-    Raises:
-        ValueError: if the shapes do not fit each other, or `write` has channels.
+    all later steps have decayed it and erased from it. The arguments and errors are
+    those of :func:`weights`; the keys (B, S, H, D) are float32.
     """
     _, k, w, e, g, _ = _inputs((key, key, None, erase, write, log_decay, mask, None))
     return chunks.last_keys(k, w, e, g, _chunk_size(None, k.shape[1]))
@@ -293,11 +258,10 @@ def _run(
     arguments: tuple, chunk_size: int | None, normalize: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Computes a rule over a sequence; see `_inputs` for the arguments."""
-    query, key = arguments[:2]
-    q, k, v, e, g, state = _inputs(arguments, normalize)
-    size = _chunk_size(chunk_size, key.shape[1])
-    output, state = chunks.run(q, k, v, e, g, state, size)
-    return _output(output, query.dtype, normalize), state
+    *tensors, state = _inputs(arguments, normalize)
+    size = _chunk_size(chunk_size, arguments[1].shape[1])
+    output, state = chunks.run(tensors, state, size)
+    return _output(output, arguments[0].dtype, normalize), state
 
 
 def _step(arguments: tuple, normalize: bool = False) -> tuple[Tensor, Tensor]:
