@@ -315,14 +315,11 @@ def merge_masks_of_heads(parts: Masks) -> Tensor | Mask | None:
 
     If the mask of pairs is an object, then so is the result.
     """
-    whole, is_object = parts, isinstance(parts.pairs, Mask)
-    parts = parts._replace(query=None, pairs=None if is_object else parts.pairs)
-    mask = merge_masks(parts)
+    pairs, is_object = parts.pairs, isinstance(parts.pairs, Mask)
+    mask = merge_masks(parts._replace(query=None, pairs=None if is_object else pairs))
     if mask is not None and len(mask.shape) == 3:
         mask = ops.expand_dims(mask, 1)  # (B, 1, T, S)
-    if not is_object:
-        return mask
-    return mask_objects.every(whole.pairs, mask, is_causal=False)
+    return mask_objects.every(pairs, mask, is_causal=False) if is_object else mask
 
 
 def fold_masks(

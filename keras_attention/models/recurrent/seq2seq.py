@@ -99,10 +99,10 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
         ValueError: for sizes below 1; an unknown cell or attention; an attention layer
             that learns only through the weights that it returns
             (`HardAttention(estimator="reinforce")`); a dropout outside [0, 1); a
-            sampling probability outside [0, 1], or above 0 without attention; or `copy`
-            with two vocabularies, with a sampling probability above 0, or without
-            attention weights. Calls also raise it for ids in NumPy arrays that are
-            below 0 or not below the number of ids.
+            sampling probability outside [0, 1], or above 0 without attention or with
+            `copy`; or `copy` with two vocabularies or without attention weights. Calls
+            also raise it for ids in NumPy arrays that are below 0 or not below the
+            number of ids.
 
     Example:
 
@@ -235,9 +235,8 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
         else:
             words, weights = parts.dropout(parts.embed_target(target)), None
             if copy:
-                outputs, weights = rnn(
-                    words, memory, return_attention_scores=True, **options
-                )
+                options["return_attention_scores"] = True
+                outputs, weights = rnn(words, memory, **options)
             elif attends:
                 outputs = rnn(words, memory, **options)
             else:
@@ -296,8 +295,7 @@ class _Parts(SimpleNamespace):
     def encode(self, source: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
         """Returns h (B, S, ·), the decoder's first state, and the mask (B, S)."""
         is_valid = ops.not_equal(source, 0)
-        words = self.source_embedding(self.known(source))
-        words = self.dropout(words)  # (B, S, D)
+        words = self.dropout(self.source_embedding(self.known(source)))  # (B, S, D)
         memory, *states = self.encoder(words, mask=is_valid)
         bridged = []
         for n, dense in enumerate(self.bridge):
@@ -318,13 +316,10 @@ class _Parts(SimpleNamespace):
     def logits_of(
         self, outputs: Tensor, words: Tensor, weights: Tensor | None, source: Any
     ) -> Tensor:
-        """Returns the logits of the decoder's outputs; with extra ids, log p.
+        """Returns the logits of the decoder's outputs (B, T, ·); with extra ids, log p.
 
-        Args:
-            outputs: (B, T, ·), or (B, ·) for one step, as the other arguments.
-            words: the embeddings of the words that the decoder has read, (B, T, D).
-            weights: the attention to the source, (B, T, S) or (B, H, T, S).
-            source: ids (B, S).
+        The decoder has read `words`, (B, T, D), and attended to the source, ids (B, S),
+        with `weights`, (B, T, S) or (B, H, T, S). For one step, there is no T axis.
         """
         logits = self.logits(outputs)
         if not self.extra_ids:
