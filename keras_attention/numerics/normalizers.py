@@ -22,12 +22,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.numerics.precision import (
-    HALF,
-    LOWEST,
-    is_half,
-    to_float32,
-)
+from keras_attention.numerics.precision import HALF, LOWEST, is_half, to_float32
 
 Tensor = Any
 Normalizer = Callable[..., Tensor]
