@@ -233,8 +233,7 @@ class Prefix(Mask):
         length: n, a whole number, or integers (B,), one for each example.
 
     Raises:
-        ValueError: if `length` is neither a whole number of at least 0 nor integers of
-            rank 1.
+        ValueError: if `length` is no whole number of at least 0, and no integers (B,).
 
     Example:
 

@@ -92,14 +92,13 @@ def vectorize(
     pairs = list(pairs)
     if not pairs:
         raise ValueError("`pairs` must hold at least one. Received: pairs=[]")
-    shared = None
-    if extra_ids:
-        shared = shared_vocabulary(source_vocabulary, target_vocabulary)
+    vocabularies: Any = source_vocabulary, target_vocabulary
+    shared = shared_vocabulary(*vocabularies) if extra_ids else None
     start = getattr(target_vocabulary, "start_token_id", START)
     end = getattr(target_vocabulary, "end_token_id", END)
     sources, targets = [], []
     for i, (source, target, *_) in enumerate(pairs):
-        read, write = source_vocabulary, target_vocabulary
+        read, write = vocabularies
         if shared is not None:
             read = write = shared.extended(source, extra_ids)
         ids = _encode(read, source, f"The source of pairs[{i}]")

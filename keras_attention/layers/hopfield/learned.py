@@ -231,14 +231,10 @@ class HopfieldLayer(TrainablePatterns):
         self.separate_values = separate_values
         self.keys = one_of("keys", keys, (None, "product"))
         self.top_k = top_k if top_k is None else positive("top_k", top_k)
-        self._check_keys()
-
-    def _check_keys(self) -> None:
-        """Raises a ValueError for arguments that do not fit `keys`."""
-        size, top_k, steps = self.num_patterns, self.top_k, self.update_steps
+        size, steps = self.num_patterns, update_steps
         norm = self.hopfield.query_key_normalization
         rules: tuple = (("top_k", top_k, top_k is None, "None, since all are read,"),)
-        if self.keys == "product":
+        if keys == "product":
             square = math.isqrt(size) ** 2 == size
             rules = (
                 ("num_patterns", size, square, "a square number"),
@@ -249,8 +245,7 @@ class HopfieldLayer(TrainablePatterns):
         for name, value, fits, rule in rules:
             if not fits:
                 raise ValueError(
-                    f"`{name}` must be {rule} with keys={self.keys!r}. "
-                    f"Received: {name}={value!r}"
+                    f"`{name}` must be {rule} with {keys=}. Received: {name}={value!r}"
                 )
 
     def _build_for(self, shape: tuple) -> None:

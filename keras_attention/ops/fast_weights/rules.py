@@ -96,10 +96,9 @@ def linear_attention_step(
     normalize: bool = False,
     mask: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Computes one step of :func:`linear_attention`, without the axis T.
+    """Computes one step of :func:`linear_attention`; no argument has the axis T.
 
-    Returns:
-        The output (B, H, V) and the next state.
+    Returns the output (B, H, V) and the next state.
     """
     return _step((query, key, value, None, None, log_decay, mask, state), normalize)
 
@@ -168,24 +167,18 @@ def delta_rule_step(
     *,
     mask: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Computes one step of :func:`delta_rule`, without the axis T.
+    """Computes one step of :func:`delta_rule`; no argument has the axis T.
 
-    Returns:
-        The output (B, H, V) and the next state.
+    Returns the output (B, H, V) and the next state.
     """
     return _step((query, key, value, erase, write, log_decay, mask, state))
 
 
 def read(query: Tensor, state: Tensor, *, normalize: bool = False) -> Tensor:
-    """Reads a state with any number of queries, o = Sᵀ q.
+    """Reads a state (B, H, D, V) with any number of queries (B, T, H, D), o = Sᵀ q.
 
-    Args:
-        query: (B, T, H, D).
-        state: (B, H, D, V), or (B, H, D, V + 1) with `normalize`.
-        normalize: see :func:`linear_attention`.
-
-    Returns:
-        (B, T, H, V), in the dtype of the query.
+    Returns (B, T, H, V), in the dtype of the query. With `normalize`, the state is that
+    of :func:`linear_attention`, (B, H, D, V + 1).
     """
     q = to_float32(ops.convert_to_tensor(query))
     output = ops.einsum("bthd,bhdv->bthv", q, ops.cast(state, q.dtype))
@@ -211,10 +204,8 @@ def weights(
     looking at a memory, not for training.
 
     The arguments are those of :func:`delta_rule`, or of :func:`linear_attention` if
-    `erase` is None; `write` must be (B, T, H), and is `erase` or 1 by default.
-
-    Returns:
-        (B, H, T, T) in float32.
+    `erase` is None; `write` must be (B, T, H), and is `erase` or 1 by default. The
+    weights are (B, H, T, T), in float32.
 
     Raises:
         ValueError: if the shapes do not fit each other, or `write` has channels.
@@ -282,13 +273,9 @@ def _step(arguments: tuple, normalize: bool = False) -> tuple[Tensor, Tensor]:
 def _inputs(arguments: tuple, normalize: bool = False) -> Any:
     """Checks the arguments of a rule, and applies the strengths and the mask.
 
-    Args:
-        arguments: query, key, value, erase, write, log_decay, mask and state.
-        normalize: whether to append ones to the value, whose sums are those of keys.
-
-    Returns:
-        The query, the key, w ⊙ v, e ⊙ k or None, the log decay (B, T, H, 1 or D) or
-        None, and the state, all in float32. Without a value, v is 1, (B, T, H, 1).
+    Returns the query, the key, w ⊙ v, e ⊙ k or None, the log decay (B, T, H, 1 or D) or
+    None, and the state, all in float32. Without a value, v is 1, (B, T, H, 1). With
+    `normalize`, the values end in ones, whose sums are those of the keys.
     """
     query, key, value, erase, write, log_decay, mask, state = arguments
     if normalize:
