@@ -191,18 +191,14 @@ class Segments(Mask):
         self.ids = _integers("ids", ids, "(batch, queries)")
         if key_ids is not None:
             key_ids = _integers("key_ids", key_ids, "(batch, keys)")
-            sizes = _examples(ids), _examples(key_ids)
-            if None not in sizes and sizes[0] != sizes[1]:
-                raise ValueError(
-                    "`ids` and `key_ids` must have the same number of examples. "
-                    f"Received: {sizes[0]} and {sizes[1]}"
-                )
         self.key_ids: Any = key_ids
+        self._sizes()  # raises an error where they differ
 
     def _sizes(self) -> Sizes:
         keys = self.ids if self.key_ids is None else self.key_ids
-        examples = _examples(self.ids) or _examples(keys)
-        return examples, self.ids.shape[1], keys.shape[1]
+        sizes = _examples(self.ids), self.ids.shape[1], None
+        others = _examples(keys), None, keys.shape[1]
+        return _join_sizes(sizes, others, self, "`ids` and `key_ids`")
 
     def aligned(self) -> Mask:
         ids = ops.convert_to_tensor(self.ids)
@@ -301,7 +297,7 @@ class Joined(Mask):
     def _sizes(self) -> Sizes:
         sizes: Sizes = None, None, None
         for mask in self.masks:
-            sizes = _join_sizes(sizes, mask, "Masks that are joined")
+            sizes = _join_sizes(sizes, mask._sizes(), mask, "Masks that are joined")
         return sizes
 
     def map(self, function: Callable) -> Any:
@@ -328,7 +324,8 @@ class Joined(Mask):
 def check(name: str, mask: Mask, batch: Any, queries: Any, keys: Any) -> None:
     """Raises a ValueError if a user's mask does not fit B, T and S, if known."""
     sizes = batch, queries, keys
-    _join_sizes(sizes, mask, f"`{name}` and the tensors of the call")
+    what = f"`{name}` and the tensors of the call"
+    _join_sizes(sizes, mask._sizes(), mask, what)
 
 
 def as_array(mask: Any, queries: Any, keys: Any) -> Any:
@@ -362,8 +359,8 @@ def simple(mask: Mask) -> tuple[Tensor | None, bool, int | None] | None:
     return masks.merge(*arrays), is_causal, min(windows) if windows else None
 
 
-def _parts_of(mask: Any) -> Any:
-    return mask.masks if isinstance(mask, Joined) and mask.sign == "&" else (mask,)
+def _parts_of(mask: Any, sign: str = "&") -> Any:
+    return mask.masks if isinstance(mask, Joined) and mask.sign == sign else (mask,)
 
 
 def _join(sign: str, first: Any, second: Any) -> Mask:
@@ -372,16 +369,14 @@ def _join(sign: str, first: Any, second: Any) -> Mask:
             f"A mask object must be joined by {sign} with a mask object. "
             f"Received: {second!r}"
         )
-    same = [isinstance(x, Joined) and x.sign == sign for x in (first, second)]
-    parts = [x.masks if y else (x,) for x, y in zip((first, second), same)]
-    joined = Joined((*parts[0], *parts[1]), sign)
+    joined = Joined((*_parts_of(first, sign), *_parts_of(second, sign)), sign)
     joined._sizes()  # raises an error where they differ
     return joined
 
 
-def _join_sizes(sizes: Any, mask: Mask, what: str) -> Any:
-    """Returns the sizes of a mask and of others, or raises an error if they differ."""
-    pairs = [*zip(sizes, mask._sizes())]
+def _join_sizes(sizes: Sizes, others: Sizes, mask: Mask, what: str) -> Any:
+    """Returns all sizes that are known, or raises an error if they differ."""
+    pairs = [*zip(sizes, others)]
     for axis, (a, b) in zip(("examples", "queries", "keys"), pairs):
         if isinstance(a, int) and isinstance(b, int) and a != b:
             raise ValueError(

@@ -39,14 +39,6 @@ class FastWeightCache(NamedTuple):
     values: Tensor  # the last K − 1 projected values, (B, K − 1, H, V)
 
 
-class Memory(NamedTuple):
-    """Keys, values and gates of a sequence, ready for `ops.fast_weights`."""
-
-    key: Tensor  # (B, S, H, E), float32
-    value: Tensor  # (B, S, H, V), float32
-    options: dict[str, Any]  # `mask`, and `erase`, `write`, `log_decay` if used
-
-
 @export
 class FastWeightAttention(AttentionLayer):
     """Attention with a memory matrix per head instead of keys and values.
@@ -249,15 +241,14 @@ class FastWeightAttention(AttentionLayer):
             key, value, mask = align(ops.shape(query)[1], key, value, mask)
         recording = is_recording()
         return_weights = return_attention_scores or recording is not None
-        queries, weights = self._queries(query), None
-        memory, _ = self._remember(key, value, mask)
+        q, weights = self._queries(query), None
+        k, v, gates, _ = self._remember(key, value, mask)
         if use_causal_mask:
-            heads, _ = self._run(queries, memory)
+            heads, _ = self._run(q, k, v, gates)
             if return_weights:
-                options = {**memory.options, "normalize": self._sums}
-                weights = fast_weights.weights(queries, memory.key, **options)
+                weights = fast_weights.weights(q, k, **gates, normalize=self._sums)
         else:
-            heads, weights = self._read(queries, self._summary(memory), return_weights)
+            heads, weights = self._read(q, self._summary(k, v, gates), return_weights)
         output, weights = self._finish(heads, weights, query, parts.query)
         if weights is not None and use_causal_mask:
             weights = ops.pad(weights, [(0, 0)] * 3 + [(0, size)])[..., :size]
@@ -298,55 +289,53 @@ class FastWeightAttention(AttentionLayer):
         return self._features(kernels.dense(self.query_dense, query))
 
     def _remember(
-        self, key: Tensor, value: Tensor, mask: Tensor | None, tails: Any = None
-    ) -> tuple[Memory, tuple[Tensor, Tensor]]:
-        """Projects inputs to what is written, and returns the tails for later inputs.
+        self, key: Tensor, value: Tensor, mask: Any, tails: Any = (None, None)
+    ) -> tuple[Tensor, Tensor, dict[str, Any], tuple]:
+        """Returns keys (B, S, H, E), values (B, S, H, V) and gates, all in float32.
 
-        `tails` are the last projected keys and values of the inputs before, or None.
+        The gates are arguments of `ops.fast_weights`. `tails` are the last projected
+        keys and values of the inputs before. The fourth result is those of the inputs.
         """
         k = kernels.dense(self.key_dense, key)  # (B, S, H, E)
         v = kernels.dense(self.value_dense, value)  # (B, S, H, V)
         if mask is not None:
             valid = mask[:, :, None, None]
             k, v = ops.where(valid, k, 0), ops.where(valid, v, 0)
-        before = tails or (None, None)
-        k, last_keys = convolve(k, self.key_taps, before[0])
-        v, last_values = convolve(v, self.value_taps, before[1])
+        k, last_keys = convolve(k, self.key_taps, tails[0])
+        v, last_values = convolve(v, self.value_taps, tails[1])
         v = to_float32(v)
         v = v if self.kernel_size is None else ops.silu(v)
-        options = {"mask": mask}
+        gates = {"mask": mask}
         if self.decay_dense is not None:
             steps = to_float32(kernels.dense(self.decay_dense, key))
             rate = ops.exp(ops.cast(self.decay_rate, steps.dtype))
-            options["log_decay"] = -rate * ops.softplus(steps)  # (B, S, H, ...)
+            gates["log_decay"] = -rate * ops.softplus(steps)  # (B, S, H, ...)
         if self.strength_dense is not None:
-            x = to_float32(kernels.dense(self.strength_dense, key))
-            x = ops.sigmoid(x)  # (B, S, H, ·)
+            x = ops.sigmoid(to_float32(kernels.dense(self.strength_dense, key)))
             if self.strengths == "channel":
-                options["erase"], write = x[..., : self.key_dim], x[..., self.key_dim :]
-                v, options["write"] = v * write, ops.ones_like(write[..., 0])
+                gates["erase"], write = x[..., : self.key_dim], x[..., self.key_dim :]
+                v, gates["write"] = v * write, ops.ones_like(write[..., 0])
             else:
-                options["erase"], options["write"] = x[..., 0], x[..., -1]
-        return Memory(self._features(k), v, options), (last_keys, last_values)
+                gates["erase"], gates["write"] = x[..., 0], x[..., -1]
+        return self._features(k), v, gates, (last_keys, last_values)
 
     def _run(
-        self, query: Tensor, memory: Memory, state: Tensor | None = None
+        self, q: Tensor, k: Tensor, v: Tensor, gates: dict[str, Any], state: Any = None
     ) -> tuple[Tensor, Tensor]:
         """Returns the heads (B, T, H, V) of causal queries, and the last state."""
-        now, options = (query, memory.key, memory.value), memory.options
         name = "linear_attention" if self.rule == "linear" else "delta_rule"
         extra = {"normalize": True} if self._sums else {}
-        if state is None or query.shape[1] != 1:
-            return getattr(fast_weights, name)(*now, state=state, **options, **extra)
-        first = {n: x if x is None else x[:, 0] for n, x in options.items()}
+        if state is None or q.shape[1] != 1:
+            rule = getattr(fast_weights, name)
+            return rule(q, k, v, **gates, **extra, state=state)
         step = getattr(fast_weights, f"{name}_step")
-        heads, state = step(*(x[:, 0] for x in now), state, **first, **extra)
+        first = {n: x if x is None else x[:, 0] for n, x in gates.items()}
+        heads, state = step(q[:, 0], k[:, 0], v[:, 0], state, **first, **extra)
         return heads[:, None], state
 
-    def _summary(self, memory: Memory) -> Prepared:
+    def _summary(self, key: Tensor, values: Tensor, gates: dict[str, Any]) -> Prepared:
         """Returns the keys with which the last state sums the values, and both."""
-        keys = fast_weights.last_keys(memory.key, **memory.options)
-        values, mask = memory.value, memory.options["mask"]
+        keys, mask = fast_weights.last_keys(key, **gates), gates["mask"]
         if mask is not None:
             values = ops.where(mask[:, :, None, None], values, 0.0)
         ones = [ops.ones_like(values[..., :1])] if self._sums else []
@@ -390,7 +379,7 @@ class FastWeightAttention(AttentionLayer):
         mask = masks.check("mask", as_boolean("mask", mask), tuple(value.shape[:2]))
         value = ops.cast(value, self.compute_dtype)
         key = value if key is None else ops.cast(key, self.compute_dtype)
-        return self._summary(self._remember(key, value, mask)[0])
+        return self._summary(*self._remember(key, value, mask)[:3])
 
     def attend_from_state(
         self,
@@ -440,8 +429,8 @@ class FastWeightAttention(AttentionLayer):
                 f"have shape {(inputs.shape[0], *sizes)}, with {tail} earlier keys. "
                 f"Received: cache.state.shape={shape}, {cache.keys.shape[1]} keys"
             )
-        memory, tails = self._remember(inputs, inputs, mask, cache[1:])
-        heads, state = self._run(self._queries(inputs), memory, cache.state)
+        *memory, tails = self._remember(inputs, inputs, mask, cache[1:])
+        heads, state = self._run(self._queries(inputs), *memory, cache.state)
         output, _ = self._finish(heads, None, inputs, mask)
         cache = FastWeightCache(state, *tails)
         return (ops.squeeze(output, 1) if single else output), cache

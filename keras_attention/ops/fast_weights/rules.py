@@ -200,8 +200,8 @@ def weights(
         weights = (Q Kᵀ ⊙ decays) (I + A)⁻¹ diag(w)
 
     where Aₜᵢ is (eₜ ⊙ kₜ)ᵀ kᵢ times the decay between i < t. Without `erase`, A is 0.
-    Weights can be negative, and need not sum to 1. Time grows with T³: this is for
-    looking at a memory, not for training.
+    Weights can be negative, and need not sum to 1. They are computed as the outputs for
+    values that are unit vectors, in a time that grows with T².
 
     The arguments are those of :func:`delta_rule`, or of :func:`linear_attention` if
     `erase` is None; `write` must be (B, T, H), and is `erase` or 1 by default. The
@@ -210,21 +210,16 @@ def weights(
     Raises:
         ValueError: if the shapes do not fit each other, or `write` has channels.
     """
-    q, k, w, e, g, _ = _inputs((query, key, None, erase, write, log_decay, mask, None))
-    length = k.shape[1]
-    loop.check_length(length)
-    if not isinstance(length, Integral):
-        raise ValueError(
-            "`key` must have a known length for the weights. Received: "
-            f"key.shape={tuple(k.shape)}"
-        )
-    c = chunks.prepare(q, k, w, e, g, chunks.power_of_two(length))
-    products = c.reading if e is None else ops.matmul(c.reading, c.solution)
-    products = c.stack(products)[0, :, :, :length, :length]  # (B, H, T, T)
-    products = products * ops.transpose(w, (0, 2, 3, 1))
+    arguments = query, key, None, erase, write, log_decay, mask, None
+    q, k, w, e, g, state = _inputs(arguments)
+    t = masks.positions(ops.shape(k)[1])
+    unit = ops.cast(ops.equal(t[:, None, None], t), k.dtype)  # (T, 1, T)
+    size = _chunk_size(None, k.shape[1])
+    output, _ = chunks.run([q, k, w * unit, e, g], state + 0 * unit[0], size)
+    output = ops.transpose(output, (0, 2, 1, 3))  # (B, H, T, T)
     if normalize:
-        products = _divided(products, ops.sum(products, axis=-1, keepdims=True))
-    return products
+        output = _divided(output, ops.sum(output, axis=-1, keepdims=True))
+    return output
 
 
 def last_keys(
