@@ -169,8 +169,7 @@ class Segments(Mask):
         ids: integers (B, T), the segment of each query, or (1, T) for all examples. 0
             is padding, which attends to nothing and is attended by nothing. Ids in
             increasing order are fast.
-        key_ids: integers (B, S), the segment of each key; by default, the keys are the
-            queries.
+        key_ids: integers (B, S), the segment of each key; defaults to `ids`.
 
     Raises:
         ValueError: if ids are no integers of rank 2.
@@ -323,9 +322,8 @@ class Joined(Mask):
 
 def check(name: str, mask: Mask, batch: Any, queries: Any, keys: Any) -> None:
     """Raises a ValueError if a user's mask does not fit B, T and S, if known."""
-    sizes = batch, queries, keys
     what = f"`{name}` and the tensors of the call"
-    _join_sizes(sizes, mask._sizes(), mask, what)
+    _join_sizes((batch, queries, keys), mask._sizes(), mask, what)
 
 
 def as_array(mask: Any, queries: Any, keys: Any) -> Any:
@@ -396,10 +394,9 @@ def _extremes(ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
 
     Id 0 does not count: without any other id, the lowest is above the highest.
     """
-    length = ids.shape[-1]
-    count = -(-length // size)
-    ids = ops.pad(ids, [(0, 0)] * (len(ids.shape) - 1) + [(0, count * size - length)])
-    ids = ops.reshape(ids, (*ops.shape(ids)[:-1], count, size))
+    room = -ids.shape[-1] % size
+    ids = ops.pad(ids, [(0, 0)] * (len(ids.shape) - 1) + [(0, room)])
+    ids = ops.reshape(ids, (*ops.shape(ids)[:-1], ids.shape[-1] // size, size))
     limits = np.iinfo(keras.backend.standardize_dtype(ids.dtype))
     low, high = (ops.full_like(ids, n) for n in (limits.max, limits.min))
     low = ops.min(ops.where(ids == 0, low, ids), axis=-1)

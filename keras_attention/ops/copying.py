@@ -55,8 +55,8 @@ def pointer_generator(
         extra_ids: X.
 
     Returns:
-        log p, (B, T, V + X) or (B, V + X), in float32 or float64. It is about −10⁴ for
-        an extra id that is not in the source.
+        log p, (B, T, V + X) or (B, V + X), in float32 or float64; about −10⁴ for an
+        extra id that is not in the source.
 
     Example:
 

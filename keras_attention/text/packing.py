@@ -47,7 +47,7 @@ def pack(
             of shorter texts.
         length: T, the number of tokens of a row.
         labels: one label for each text, for a `TransformerClassifier`.
-        max_segments: N, the largest number of texts in a row; unlimited by default.
+        max_segments: N, the most texts of a row; by default, those of the fullest row.
         pad: the token that fills the rows.
 
     Raises:

@@ -255,9 +255,7 @@ def _checked_masks(
     single = len(rows) < len(query) - 1
     if heads is not None:
         named = zip(MASK_NAMES, call_masks)
-        call_masks = Masks(
-            *[x if isinstance(x, Mask) else as_boolean(n, x) for n, x in named]
-        )
+        call_masks = Masks(*[None if x is None else as_boolean(n, x) for n, x in named])
     shapes = rows, value[:-1], key[:-1]
     queries, values, keys = [
         None if mask is None else masks.check(name, mask, shape)
@@ -433,10 +431,10 @@ def check_order(layer: Any, axes: folding.Axes, causal: bool) -> None:
             )
 
 
-def as_boolean(name: str, mask: Tensor | None) -> Tensor | None:
+def as_boolean(name: str, mask: Any) -> Any:
     """Returns a mask as booleans; of numbers that are known, only 0 and 1 are legal."""
-    if mask is None:
-        return None
+    if mask is None or isinstance(mask, Mask):
+        return mask
     if not hasattr(mask, "dtype"):
         mask = ops.convert_to_tensor(mask)
     if keras.backend.standardize_dtype(mask.dtype) == "bool":

@@ -85,7 +85,7 @@ class FastWeightAttention(AttentionLayer):
         query_mask, value_mask, key_mask: as in `Attention`.
         attention_mask: must be None.
         return_attention_scores: whether to return the weights as well. Their time and
-            memory grow with the square of the length, or faster.
+            memory grow with the square of the length.
         training: has no effect.
         use_causal_mask: whether query t reads the memory after input t.
 

@@ -253,11 +253,6 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
         return self._parts.extra_ids
 
     @property
-    def _source_ids(self) -> Any:
-        size: Any = self.source_vocabulary_size
-        return size + self.extra_ids
-
-    @property
     def _target_ids(self) -> Any:
         return self.target_vocabulary_size + self.extra_ids
 
