@@ -116,11 +116,10 @@ class FastWeightAttention(AttentionLayer):
     (2, 5, 8)
 
     Reference:
-        The default: Yang et al., "Gated Delta networks: improving Mamba2 with delta
-        rule" (2025), without a convolution of the queries, so that each query stands
-        alone. `rule="linear"` with `decay=None` and `kernel_size=None`: Katharopoulos
-        et al., "Transformers are RNNs: fast autoregressive Transformers with linear
-        attention" (2020). For other forms see :func:`keras_attention.ops.delta_rule`.
+        The default: Yang et al., "Gated Delta networks" (2025), without a convolution
+        of the queries, so that each query stands alone. `rule="linear"` with
+        `decay=None` and `kernel_size=None`: Katharopoulos et al., "Transformers are
+        RNNs" (2020). For other forms see :func:`keras_attention.ops.delta_rule`.
     """
 
     def __init__(
@@ -165,10 +164,9 @@ class FastWeightAttention(AttentionLayer):
                     f"Received: feature_map={feature_map!r}"
                 )
         self.feature_map = feature_map
-        self.kernel_size = kernel_size
         if kernel_size is not None:
             positive("kernel_size", kernel_size)
-        self.use_gate = use_gate
+        self.kernel_size, self.use_gate = kernel_size, use_gate
 
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
         query, value, key = checked.with_time(query_shape, value_shape, key_shape)

@@ -54,13 +54,10 @@ class PackedModel(ConfiguredModel):
 
     Example:
 
-    >>> import numpy as np
     >>> from keras_attention.models import CausalLM, PackedModel
     >>> from keras_attention.text import pack
     >>> model = CausalLM(11, num_layers=2, dim=8, num_heads=2, intermediate_dim=16)
     >>> rows = pack([[5, 6, 7], [8, 9], [10, 3, 4]], length=6)
-    >>> rows.inputs["segment_ids"].tolist()
-    [[1, 1, 1, 2, 2, 2], [1, 1, 0, 0, 0, 0]]
     >>> tuple(PackedModel(model)(rows.inputs).shape)
     (2, 6, 11)
 
