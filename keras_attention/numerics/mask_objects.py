@@ -311,12 +311,12 @@ class Joined(Mask):
 
     def bounds(self, starts: Tensor, size: int, keys: int) -> Bounds:
         bounds = [x.bounds(starts, size, keys) for x in self.masks]
+        first, last = zip(*bounds)
         if self.sign == "&":
-            first, last = zip(*bounds)
             return reduce(ops.maximum, first), reduce(ops.minimum, last)
         # A part that allows nothing does not count.
-        first = [ops.where(a < b, a, keys) for a, b in bounds]
-        last = [ops.where(a < b, b, 0) for a, b in bounds]
+        first = tuple(ops.where(a < b, a, keys) for a, b in bounds)
+        last = tuple(ops.where(a < b, b, 0) for a, b in bounds)
         return reduce(ops.minimum, first), reduce(ops.maximum, last)
 
 

@@ -427,8 +427,8 @@ class FastWeightAttention(AttentionLayer):
                 f"have shape {(inputs.shape[0], *sizes)}, with {tail} earlier keys. "
                 f"Received: cache.state.shape={shape}, {cache.keys.shape[1]} keys"
             )
-        *memory, tails = self._remember(inputs, inputs, mask, cache[1:])
-        heads, state = self._run(self._queries(inputs), *memory, cache.state)
+        k, v, gates, tails = self._remember(inputs, inputs, mask, cache[1:])
+        heads, state = self._run(self._queries(inputs), k, v, gates, cache.state)
         output, _ = self._finish(heads, None, inputs, mask)
         cache = FastWeightCache(state, *tails)
         return (ops.squeeze(output, 1) if single else output), cache

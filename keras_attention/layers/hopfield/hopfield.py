@@ -188,6 +188,7 @@ class Hopfield(AttentionLayer):
         checked.check_inputs(query, value, key, None)
         shapes = (query, value, key) if value_shape else (query,)
         multi_head.build_projections(self, *shapes)
+        self._projections = multi_head.Projections(self)
         first = self._first_betas()
         if self.trainable_beta:
             self._log_beta = self.add_weight(

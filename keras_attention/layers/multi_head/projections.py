@@ -104,7 +104,7 @@ class Projections:
 
 
 def build_projections(
-    layer: Any, query: tuple, value: tuple | None = None, key: tuple | None = None
+    layer: Any, query: tuple, value: Any = None, key: Any = None
 ) -> None:
     """Builds the projections of a layer, with the names and the order of Keras' layer.
 
