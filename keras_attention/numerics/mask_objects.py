@@ -29,6 +29,7 @@ Sizes = tuple[int | None, int | None, int | None]  # B, T and S; None for any nu
 Bounds = tuple[Any, Any]  # the first key and the one after the last, int32 (..., N)
 BLOCK = 32  # keys whose segment ids are compared with those of a tile together
 ARRAY = "array"  # where an argument is an array or a mask
+FIXED = int, str, type(None)
 export = keras.saving.register_keras_serializable(package="keras_attention")
 
 
@@ -102,9 +103,7 @@ class Mask(abc.ABC):
     def tree_flatten(self) -> tuple[tuple, tuple]:
         """Returns the arrays and masks among the arguments, and all other values."""
         values = [getattr(self, name) for name in self.arguments]
-        fixed = tuple(
-            x if x is None or isinstance(x, (int, str)) else ARRAY for x in values
-        )
+        fixed = tuple(x if isinstance(x, FIXED) else ARRAY for x in values)
         return tuple(x for x, y in zip(values, fixed) if y is ARRAY), fixed
 
     @classmethod
@@ -252,17 +251,14 @@ class Prefix(Mask):
         return None if whole else _examples(self.length), None, None
 
     def aligned(self) -> Mask:
-        if isinstance(self.length, int):
-            return self
         length = ops.cast(ops.convert_to_tensor(self.length), "int32")
-        return self.tree_unflatten((ARRAY,), [length[:, None, None, None]])
+        return self.tree_unflatten((ARRAY,), [ops.reshape(length, (-1, 1, 1, 1))])
 
     def allows(self, t: Tensor, s: Tensor) -> Tensor:
         return s < self.length
 
     def bounds(self, starts: Tensor, size: int, keys: int) -> Bounds:
-        length = self.length if isinstance(self.length, int) else self.length[..., 0]
-        return ops.zeros_like(starts), ops.zeros_like(starts) + length
+        return ops.zeros_like(starts), ops.zeros_like(starts) + self.length[..., 0]
 
 
 class Array(Mask):
@@ -404,8 +400,7 @@ def _extremes(ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
 
 
 def _whole(name: str, value: Any, least: int) -> int:
-    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_whole or value < least:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(
             f"`{name}` must be a whole number of at least {least}. "
             f"Received: {name}={value!r}"

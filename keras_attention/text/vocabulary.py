@@ -240,9 +240,7 @@ class Vocabulary(SpecialTokens):
         tokens = [self._tokens[index] for index in written(indices, len(self))]
         return (" " if self.level == "word" else "").join(tokens)
 
-    def extended(
-        self, source: str | Iterable[str], extra_ids: int = 16
-    ) -> "Vocabulary":
+    def extended(self, source: Iterable[str], extra_ids: int = 16) -> "Vocabulary":
         """Returns a vocabulary with the unknown tokens of a source, to copy them.
 
         They get the indices `len(self)`, `len(self) + 1`, … in order of their first

@@ -19,7 +19,7 @@ from keras_attention.layers.base.attention_layer import AttentionLayer, Prepared
 from keras_attention.layers.base.checked import as_boolean, check_usable
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.multi_head.projections import projection
+from keras_attention.layers.multi_head.projections import check_fits, projection
 from keras_attention.numerics import masks
 from keras_attention.numerics.precision import to_float32
 from keras_attention.ops import fast_weights
@@ -35,8 +35,8 @@ class FastWeightCache(NamedTuple):
     """The memory between two steps; its size does not depend on the length."""
 
     state: Tensor  # (B, H, E, V), float32; with sums of the keys, (B, H, E, V + 1)
-    keys: Tensor  # the last K − 1 projected keys, (B, K − 1, H, E)
-    values: Tensor  # the last K − 1 projected values, (B, K − 1, H, V)
+    key: Tensor  # the last K − 1 projected keys, (B, K − 1, H, E)
+    value: Tensor  # the last K − 1 projected values, (B, K − 1, H, V)
 
 
 @export
@@ -75,8 +75,7 @@ class FastWeightAttention(AttentionLayer):
         kernel_size: K, the taps of the convolution of keys and values with those of the
             inputs before, separately for each channel; None for no convolution and no
             silu of the values.
-        use_gate: whether to multiply each head's output by a sigmoid of a projection
-            of the query.
+        use_gate: whether a sigmoid of a projection of the query gates the heads.
 
     Call arguments:
         query: (B, T, D), or (B, D) for one query; the outputs then have no T axis.
@@ -103,8 +102,8 @@ class FastWeightAttention(AttentionLayer):
     Raises:
         ValueError: for sizes that are not positive, an unknown name, a feature map that
             can be negative with `normalization="sum"`, strengths other than "shared"
-            with `rule="linear"`, tensors or masks that do not fit each other, or
-            an `attention_mask`.
+            with `rule="linear"`, tensors or masks that do not fit, or an
+            `attention_mask`.
 
     Example:
 
@@ -137,7 +136,7 @@ class FastWeightAttention(AttentionLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.num_heads = positive("num_heads", num_heads)
+        self.num_heads = self.num_key_value_heads = positive("num_heads", num_heads)
         self.key_dim = positive("key_dim", key_dim)
         value_dim = key_dim if value_dim is None else value_dim
         self.value_dim = positive("value_dim", value_dim)
@@ -261,10 +260,6 @@ class FastWeightAttention(AttentionLayer):
     def _sums(self) -> bool:
         """Whether outputs are divided by the sum of the weights."""
         return self.rule == "linear" and self.normalization == "sum"
-
-    @property
-    def _state_shape(self) -> tuple:
-        return self.num_heads, self.key_dim, self.value_dim + int(self._sums)
 
     def _features(self, x: Tensor) -> Tensor:
         """Returns φ(x), normalized, (B, T, H, E), in float32."""
@@ -398,10 +393,10 @@ class FastWeightAttention(AttentionLayer):
         self._check_steps("initial_cache")
         attention_layer.cache_length(length)
         tail = batch, (self.kernel_size or 1) - 1, self.num_heads
-        keys = ops.zeros((*tail, self.key_dim), self.compute_dtype)
-        values = ops.zeros((*tail, self.value_dim), self.compute_dtype)
-        state = to_float32(ops.zeros((batch, *self._state_shape), self.compute_dtype))
-        return FastWeightCache(state, keys, values)
+        state = batch, self.num_heads, self.key_dim, self.value_dim + self._sums
+        shapes = state, (*tail, self.key_dim), (*tail, self.value_dim)
+        state, key, value = (ops.zeros(shape, self.compute_dtype) for shape in shapes)
+        return FastWeightCache(to_float32(state), key, value)
 
     def step(
         self, inputs: Tensor, cache: Any, index: Any, mask: Tensor | None = None
@@ -418,15 +413,7 @@ class FastWeightAttention(AttentionLayer):
         if single:
             inputs = ops.expand_dims(inputs, 1)
             mask = None if mask is None else ops.expand_dims(mask, 1)
-        shape, sizes = tuple(cache.state.shape), self._state_shape
-        tail = (self.kernel_size or 1) - 1
-        fits = (*shape[1:], cache.keys.shape[1]) == (*sizes, tail)
-        if not fits or len({shape[0], inputs.shape[0]} - {None}) > 1:
-            raise ValueError(
-                "`cache` must be one of this layer and for this batch: its state must "
-                f"have shape {(inputs.shape[0], *sizes)}, with {tail} earlier keys. "
-                f"Received: cache.state.shape={shape}, {cache.keys.shape[1]} keys"
-            )
+        check_fits(self, "cache", inputs, cache)
         k, v, gates, tails = self._remember(inputs, inputs, mask, cache[1:])
         heads, state = self._run(self._queries(inputs), k, v, gates, cache.state)
         output, _ = self._finish(heads, None, inputs, mask)

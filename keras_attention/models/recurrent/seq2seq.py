@@ -55,10 +55,9 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
         p(w) = g softmax(W_o [sₜ; cₜ])_w + (1 − g) Σ_{i: source i = w} αₜᵢ
         g    = σ(w · [sₜ; cₜ; E yₜ₋₁] + b)
 
-    The ids V, V + 1, … stand for the words of a source that the vocabulary lacks, in
-    order of their first appearance. A source, its target and its labels use the same
-    ids, from `keras_attention.text.Vocabulary.extended`. Encoder and decoder read these
-    ids as the unknown word, id 1.
+    In a source, its target and its labels, the ids V, V + 1, … stand for the words of
+    the source that the vocabulary lacks (`keras_attention.text.Vocabulary.extended`).
+    Encoder and decoder read these ids as the unknown word, id 1.
 
     Args:
         source_vocabulary_size: the number of source tokens, including padding 0.

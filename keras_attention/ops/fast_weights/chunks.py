@@ -166,12 +166,12 @@ def prepare(
     return Chunks(q, k, v, e, reading, solution, decay, stack, merge)
 
 
-def run(tensors: Any, state: Tensor, chunk_size: int) -> tuple[Tensor, Tensor]:
-    """Computes all steps of a sequence in chunks, for the tensors of `prepare`.
+def run(arguments: tuple, state: Tensor) -> tuple[Tensor, Tensor]:
+    """Computes all steps of a sequence in chunks, for the arguments of `prepare`.
 
     Returns the outputs (B, T, H, V) and the state (B, H, D, V) after the last step.
     """
-    c = prepare(*tensors, chunk_size=chunk_size)
+    c = prepare(*arguments)
     changes = [c.key, c.value, c.erase, c.decay]
     if c.erase is None:  # what is written does not depend on the state
         changes[:2] = [None, ops.matmul(c.key, c.value)]  # (X, D, V)

@@ -210,7 +210,7 @@ def weights(
     t = masks.positions(ops.shape(k)[1])
     unit = ops.cast(ops.equal(t[:, None, None], t), k.dtype)  # (T, 1, T)
     size = _chunk_size(None, k.shape[1])
-    output, _ = chunks.run([q, k, w * unit, e, g], state + 0 * unit[0], size)
+    output, _ = chunks.run((q, k, w * unit, e, g, size), state + 0 * unit[0])
     output = ops.transpose(output, (0, 2, 1, 3))  # (B, H, T, T)
     if normalize:
         output = _divided(output, ops.sum(output, axis=-1, keepdims=True))
@@ -241,7 +241,7 @@ def _run(
     """Computes a rule over a sequence; see `_inputs` for the arguments."""
     *tensors, state = _inputs(arguments, normalize)
     size = _chunk_size(chunk_size, arguments[1].shape[1])
-    output, state = chunks.run(tensors, state, size)
+    output, state = chunks.run((*tensors, size), state)
     return _output(output, arguments[0].dtype, normalize), state
 
 

@@ -46,9 +46,7 @@ class TranslationPreprocessor(PairPreprocessor):
         super().__init__(source_vocabulary, target_vocabulary)
         self.max_words = positive("max_words", max_words)
 
-    def encode(
-        self, text: str | Sequence[str], extra_ids: int = 0
-    ) -> dict[str, np.ndarray]:
+    def encode(self, text: Sequence[str], extra_ids: int = 0) -> dict[str, np.ndarray]:
         """Returns the input "source" (B, S) int32, padded with 0.
 
         Args:

@@ -71,7 +71,7 @@ def test_the_memory_has_the_same_size_for_every_length(length):
     layer.build((None, None, D), (None, None, D))
     cache = layer.initial_cache(B, length)
     assert tuple(cache.state.shape) == (B, 3, 2, 5)
-    assert tuple(cache.keys.shape) == (B, 3, 3, 2)
+    assert tuple(cache.key.shape) == (B, 3, 3, 2)
 
 
 @forms
