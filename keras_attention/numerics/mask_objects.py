@@ -120,9 +120,8 @@ class Mask(abc.ABC):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        entries = map(config.get, cls.arguments)
-        values = map(keras.saving.deserialize_keras_object, entries)
-        return cls.tree_unflatten((ARRAY,) * len(config), values)
+        deserialize = keras.saving.deserialize_keras_object
+        return cls(**{name: deserialize(x) for name, x in config.items()})
 
 
 @export
@@ -331,9 +330,7 @@ def as_array(mask: Any, queries: Any, keys: Any) -> Any:
     return array if len(array.shape) == 4 else array[None, None]
 
 
-def every(
-    mask: Mask | None, array: Any = None, *, is_causal: bool, window: int | None = None
-) -> Joined:
+def every(mask: Any, array: Any = None, *, is_causal: bool, window: Any = None) -> Mask:
     """Joins a mask, a boolean array, a causal mask and a window, if any, by `&`."""
     parts = [] if mask is None else [*_parts_of(mask)]
     parts += [] if array is None else [Array(array)]

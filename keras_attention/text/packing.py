@@ -119,17 +119,15 @@ def _as_texts(sequences: Any, length: int, pad: int) -> list[np.ndarray]:
     return texts
 
 
-def _first_fit(
-    sizes: list[int], length: int, max_segments: int | None
-) -> tuple[np.ndarray, np.ndarray]:
+def _first_fit(sizes: list[int], length: int, max_segments: int | None) -> np.ndarray:
     """Returns the row of each text, and its number in the row, from 1."""
-    rows, segments = np.zeros((2, len(sizes)), "int32")
+    placed = np.zeros((2, len(sizes)), "int32")
     room, counts = np.full(len(sizes), length), np.zeros(len(sizes), "int32")
     last = 0  # the first row without a text
     for n in np.argsort(np.negative(sizes), kind="stable"):
         row = int(np.argmax(room[: last + 1] >= sizes[n]))
         counts[row] += 1
-        rows[n], segments[n] = row, counts[row]
+        placed[:, n] = row, counts[row]
         room[row] = -1 if counts[row] == max_segments else room[row] - sizes[n]
         last = max(last, row + 1)
-    return rows, segments
+    return placed

@@ -71,9 +71,8 @@ def vectorize(
         target_length: T. Defaults to the length of the longest target plus one.
         progress: Called regularly and at the end with the number of finished pairs and
             the total.
-        extra_ids: For a `Seq2Seq(copy=…)`, its `extra_ids`. Unknown words of a source
-            then get ids of their own in the source and in its target; see
-            `Vocabulary.extended`.
+        extra_ids: The `extra_ids` of a `Seq2Seq(copy=…)`: the number of ids for unknown
+            words of a source, there and in its target; see `Vocabulary.extended`.
 
     Raises:
         ValueError: `pairs` is empty, a source has no tokens, an index is not a positive

@@ -177,10 +177,8 @@ class FastWeightAttention(AttentionLayer):
         if self.decay is not None:
             channels = (heads,) if self.decay == "head" else (heads, width)
             self.decay_dense = self._dense("decay", key, channels, first_decays)
-            shape = (heads, 1)[: len(channels)]
-            self.decay_rate = self.add_weight(
-                shape, first_rates, name="decay_rate", autocast=False
-            )
+            rates = (heads, 1)[: len(channels)], first_rates
+            self.decay_rate = self.add_weight(*rates, name="decay_rate", autocast=False)
         if self.rule == "delta":
             sizes = {"separate": 2, "channel": width + columns}
             size = sizes.get(self.strengths, 1)
@@ -266,10 +264,8 @@ class FastWeightAttention(AttentionLayer):
         x = to_float32(x)
         if self.feature_map == "exponential" and not self._sums:
             x = x - ops.max(x, axis=-1, keepdims=True)  # normalized features stay equal
-        if self.feature_map == "elu":
-            x = ops.elu(x) + 1.0
-        else:
-            x = keras.activations.get(self.feature_map)(x)
+        x = keras.activations.get(self.feature_map)(x)
+        x = x + 1.0 if self.feature_map == "elu" else x
         if self.normalization == "rms":
             length = ops.sum(ops.square(x), axis=-1, keepdims=True)
             return x * ops.rsqrt(length + EPSILON)
@@ -336,9 +332,7 @@ class FastWeightAttention(AttentionLayer):
         state = ops.einsum("bshe,bshv->bhev", keys, written)
         return Prepared((state, keys), values, mask)
 
-    def _read(
-        self, query: Tensor, prepared: Prepared, return_weights: bool
-    ) -> tuple[Tensor, Tensor | None]:
+    def _read(self, query: Tensor, prepared: Prepared, return_weights: bool) -> tuple:
         """Returns the heads (B, T, H, V) of queries of the last state, and weights."""
         state, keys = prepared.key
         heads, weights = fast_weights.read(query, state, normalize=self._sums), None
@@ -466,9 +460,7 @@ def check_call(
     return query, parts, single
 
 
-def align(
-    length: Any, key: Tensor, value: Tensor, mask: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor | None]:
+def align(length: Any, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple:
     """Gives a memory (B, S, ·) the length T of causal queries.
 
     Later inputs are left out, since no query reads them. Missing inputs are masked.
@@ -482,9 +474,7 @@ def align(
     return key, value, ops.pad(mask, room[:2])[:, :length]
 
 
-def convolve(
-    x: Tensor, taps: Tensor | None, before: Tensor | None
-) -> tuple[Tensor, Tensor]:
+def convolve(x: Tensor, taps: Any, before: Any) -> tuple[Tensor, Tensor]:
     """Convolves each channel of x (B, S, H, ·) with the K − 1 steps before it.
 
     `before` holds these steps, (B, K − 1, H, ·); None is 0. Returns the last K − 1

@@ -259,10 +259,8 @@ class HopfieldLayer(TrainablePatterns):
         self.hopfield.build((1, None, shape[-1]), stored, stored)
 
     def _build_products(self, dim: int) -> None:
-        """Builds the sub-keys (H, 2, E/2, n), the values and the queries' projection.
-
-        Keys and values have a length of about 1, as the patterns have.
-        """
+        """Builds sub-keys (H, 2, E/2, n), values and the projection of the queries."""
+        # Keys and values have a length of about 1, as the patterns have.
         hopfield, size = self.hopfield, math.isqrt(self.num_patterns)
         hopfield.build((1, None, dim), None)
         heads, width = hopfield.num_heads, hopfield.key_dim

@@ -142,13 +142,10 @@ class InducedSetAttention(Configured, keras.layers.Layer):
         mask = self.inputs_block._check_mask("mask", mask, inputs)
         points = ops.cast(self.points, self.compute_dtype)
         points = ops.broadcast_to(points, (ops.shape(inputs)[0], *points.shape))
+        first, last = self.points_block, self.inputs_block
         options = return_attention_scores, training
-        points, to_set = _mab(
-            self.points_block, points, inputs, *options, value_mask=mask
-        )
-        x, to_points = _mab(
-            self.inputs_block, inputs, points, *options, query_mask=mask
-        )
+        points, to_set = _mab(first, points, inputs, *options, value_mask=mask)
+        x, to_points = _mab(last, inputs, points, *options, query_mask=mask)
         return (x, (to_set, to_points)) if return_attention_scores else x
 
     def get_config(self) -> dict[str, Any]:
@@ -156,9 +153,7 @@ class InducedSetAttention(Configured, keras.layers.Layer):
         return {**super().get_config(), "attention": attention}
 
 
-def _mab(
-    block: Block, x: Tensor, y: Tensor, *options: Any, **masks: Any
-) -> tuple[Tensor, Tensor | None]:
+def _mab(block: Any, x: Tensor, y: Tensor, *options: Any, **masks: Any) -> tuple:
     """Returns MAB(x, y) and its weights; pre-norm, x and y pass the same norm."""
     y = block._sublayer_input(block.self_attention_norm, y)
     x, weights = block._attend("self_attention", x, y, *options, **masks)

@@ -32,9 +32,7 @@ def each(function: Callable, *tensors: Any) -> list:
     return [x if x is None else function(x) for x in tensors]
 
 
-def _by_halves(
-    rows: Tensor, key: Tensor, log_decay: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+def _by_halves(rows: Tensor, key: Tensor, log_decay: Tensor) -> tuple:
     """Returns rowₜᵀ (Γₜ / Γᵢ ⊙ kᵢ) for i ≤ t, and the sums before and after each step.
 
     Between the halves of a chunk, Γₜ / Γᵢ is the product of the decays from i to the

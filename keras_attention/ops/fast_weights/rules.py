@@ -205,12 +205,11 @@ def weights(
     Raises:
         ValueError: if the shapes do not fit each other, or `write` has channels.
     """
-    arguments = query, key, None, erase, write, log_decay, mask, None
-    q, k, w, e, g, state = _inputs(arguments)
+    q, k, w, e, g, s = _inputs((query, key, None, erase, write, log_decay, mask, None))
     t = masks.positions(ops.shape(k)[1])
     unit = ops.cast(ops.equal(t[:, None, None], t), k.dtype)  # (T, 1, T)
     size = _chunk_size(None, k.shape[1])
-    output, _ = chunks.run((q, k, w * unit, e, g, size), state + 0 * unit[0])
+    output, _ = chunks.run((q, k, w * unit, e, g, size), s + 0 * unit[0])
     output = ops.transpose(output, (0, 2, 1, 3))  # (B, H, T, T)
     if normalize:
         output = _divided(output, ops.sum(output, axis=-1, keepdims=True))
@@ -235,9 +234,7 @@ def last_keys(
     return chunks.last_keys(k, w, e, g, _chunk_size(None, k.shape[1]))
 
 
-def _run(
-    arguments: tuple, chunk_size: int | None, normalize: bool = False
-) -> tuple[Tensor, Tensor]:
+def _run(arguments: tuple, chunk_size: int | None, normalize: bool = False) -> tuple:
     """Computes a rule over a sequence; see `_inputs` for the arguments."""
     *tensors, state = _inputs(arguments, normalize)
     size = _chunk_size(chunk_size, arguments[1].shape[1])

@@ -51,8 +51,7 @@ class TranslationPreprocessor(PairPreprocessor):
 
         Args:
             text: a string, or a list of B strings.
-            extra_ids: the number of unknown words of a text that get ids of their own,
-                which is the model's `extra_ids`.
+            extra_ids: the model's `extra_ids`, for unknown words of a text.
 
         Raises:
             ValueError: a text has no words, more than `max_words`, or, without
