@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from studies.command_line import UsageError
@@ -112,6 +112,21 @@ class Store:
                 f"({', '.join(changed)}). Name another file."
             )
         return found[0]
+
+    def performed(
+        self,
+        what: str,
+        perform: Callable[[], dict[str, Any]],
+        settings: dict[str, Any],
+        head: dict[str, Any],
+        **wanted: Any,
+    ) -> Run:
+        """Returns `done`, or adds a run with the result of `perform` and this head."""
+        run = self.done(what, settings, **wanted)
+        if run is None:
+            head = {**wanted, **head, "settings": settings}
+            run = self.add({**head, "result": perform()})
+        return run
 
     def add(self, run: Run, written: bool = True) -> Run:
         """Adds a run and returns it as it is stored.

@@ -13,6 +13,7 @@ of this command only, not all runs of the file.
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import Any
 
 import keras
@@ -104,13 +105,11 @@ def _performed(
         "rate": rate,
         "backend": keras.config.backend(),
     }
-    found = store.done(f"{name}, {task}", settings, **wanted)
-    if found is None:
-        result = _result(task, name, seed, rate, settings)
-        new = {**wanted, "keras": keras.__version__, "settings": settings}
-        found = store.add({**new, "result": result})
-    print(report.line(found), flush=True)
-    return found
+    perform = partial(_result, task, name, seed, rate, settings)
+    head = {"keras": keras.__version__}
+    done = store.performed(f"{name}, {task}", perform, settings, head, **wanted)
+    print(report.line(done), flush=True)
+    return done
 
 
 def _result(

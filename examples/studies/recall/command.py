@@ -14,6 +14,7 @@ other models, dims and seeds can add to the same file. The results contain all i
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import Any
 
 import keras
@@ -84,11 +85,9 @@ def _performed(
         "rate": rate,
         "backend": keras.config.backend(),
     }
-    done = store.done(name, settings, **wanted)
-    if done is None:
-        part = VALIDATION if seed == TRIED_SEED else TEST
-        result = run(name, dim, rate, seed, settings, part)
-        new = {**wanted, "keras": keras.__version__, "settings": settings}
-        done = store.add({**new, "result": result})
+    part = VALIDATION if seed == TRIED_SEED else TEST
+    perform = partial(run, name, dim, rate, seed, settings, part)
+    head = {"keras": keras.__version__}
+    done = store.performed(name, perform, settings, head, **wanted)
     print(report.line(done), flush=True)
     return done
