@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from studies.command_line import UsageError
@@ -114,18 +114,16 @@ class Store:
         return found[0]
 
     def performed(
-        self,
-        what: str,
-        perform: Callable[[], dict[str, Any]],
-        settings: dict[str, Any],
-        head: dict[str, Any],
-        **wanted: Any,
+        self, what: str, perform: Any, settings: Run, head: Any = None, **wanted: Any
     ) -> Run:
-        """Returns `done`, or adds a run with the result of `perform` and this head."""
+        """Returns `done` of this backend, or adds a run whose result is perform()."""
+        import keras
+
+        wanted["backend"] = keras.config.backend()
         run = self.done(what, settings, **wanted)
         if run is None:
-            head = {**wanted, **head, "settings": settings}
-            run = self.add({**head, "result": perform()})
+            head = {**wanted, **(head or {"keras": keras.__version__})}
+            run = self.add({**head, "settings": settings, "result": perform()})
         return run
 
     def add(self, run: Run, written: bool = True) -> Run:

@@ -16,8 +16,6 @@ import argparse
 from functools import partial
 from typing import Any
 
-import keras
-
 from studies import command_line
 from studies.command_line import UsageError
 from studies.five_tasks import report
@@ -98,16 +96,9 @@ def _performed(
     store: Store, task: str, name: str, seed: int, rate: float, settings: dict[str, Any]
 ) -> Run:
     """Returns the run from the store, or performs it."""
-    wanted = {
-        "task": task,
-        "model": name,
-        "seed": seed,
-        "rate": rate,
-        "backend": keras.config.backend(),
-    }
     perform = partial(_result, task, name, seed, rate, settings)
-    head = {"keras": keras.__version__}
-    done = store.performed(f"{name}, {task}", perform, settings, head, **wanted)
+    wanted = {"task": task, "model": name, "seed": seed, "rate": rate}
+    done = store.performed(f"{name}, {task}", perform, settings, **wanted)
     print(report.line(done), flush=True)
     return done
 

@@ -17,8 +17,6 @@ import argparse
 from functools import partial
 from typing import Any
 
-import keras
-
 from studies import command_line
 from studies.command_line import UsageError
 from studies.five_tasks.training import TEST, VALIDATION
@@ -78,16 +76,9 @@ def _performed(
     store: Store, name: str, dim: int, seed: int, rate: float, settings: dict[str, Any]
 ) -> Run:
     """Returns the run from the store, or performs it."""
-    wanted = {
-        "model": name,
-        "dim": dim,
-        "seed": seed,
-        "rate": rate,
-        "backend": keras.config.backend(),
-    }
     part = VALIDATION if seed == TRIED_SEED else TEST
     perform = partial(run, name, dim, rate, seed, settings, part)
-    head = {"keras": keras.__version__}
-    done = store.performed(name, perform, settings, head, **wanted)
+    wanted = {"model": name, "dim": dim, "seed": seed, "rate": rate}
+    done = store.performed(name, perform, settings, **wanted)
     print(report.line(done), flush=True)
     return done

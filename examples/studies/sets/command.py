@@ -73,10 +73,8 @@ def main(args: argparse.Namespace) -> int:
     runs = []
     for seed in dict.fromkeys(args.seeds):
         for name in dict.fromkeys(args.architecture):
-            key = {"architecture": name, "seed": seed}
-            key["backend"] = keras.config.backend()
             perform = partial(train, name, seed, settings)
-            head = reports.environment()
+            head, key = reports.environment(), {"architecture": name, "seed": seed}
             runs.append(store.performed(name, perform, settings, head, **key))
             results = {**reports.head("sets"), "runs": runs}
             command_line.write(args, results, tables({"sets": results}))
