@@ -163,9 +163,8 @@ class FastWeightAttention(AttentionLayer):
                     f"Received: feature_map={feature_map!r}"
                 )
         self.feature_map = feature_map
-        if kernel_size is not None:
-            positive("kernel_size", kernel_size)
-        self.kernel_size, self.use_gate = kernel_size, use_gate
+        taps = None if kernel_size is None else positive("kernel_size", kernel_size)
+        self.kernel_size, self.use_gate = taps, use_gate
 
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
         query, value, key = checked.with_time(query_shape, value_shape, key_shape)
