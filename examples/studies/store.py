@@ -113,6 +113,19 @@ class Store:
             )
         return found[0]
 
+    def performed(
+        self, what: str, perform: Any, settings: Run, head: Any = None, **wanted: Any
+    ) -> Run:
+        """Returns `done` of this backend, or adds a run whose result is perform()."""
+        import keras
+
+        wanted["backend"] = keras.config.backend()
+        run = self.done(what, settings, **wanted)
+        if run is None:
+            head = {**wanted, **(head or {"keras": keras.__version__})}
+            run = self.add({**head, "settings": settings, "result": perform()})
+        return run
+
     def add(self, run: Run, written: bool = True) -> Run:
         """Adds a run and returns it as it is stored.
 

@@ -23,9 +23,9 @@ class Entmax(Configured, keras.layers.Layer):
 
         p = max((α − 1) z − τ, 0)^(1 / (α − 1)),  Σ p = 1,  α = 1 + σ(a)
 
-    With α near 1, the weights are those of a softmax; with α near 2, those of
-    sparsemax. Each head learns an a, which starts at 0. The layer is the `normalizer`
-    of a layer that takes a callable, such as `MultiHeadAttention`.
+    With α near 1, this is a softmax; with α near 2, sparsemax. Each head learns an a,
+    which starts at 0. The layer is the `normalizer` of a layer that takes a callable,
+    such as `MultiHeadAttention`.
 
     Args:
         num_heads: H for scores with heads; None for one α.

@@ -25,9 +25,11 @@ from keras import ops
 from keras_attention.numerics import masks
 
 Tensor = Any
+Sizes = tuple[int | None, int | None, int | None]  # B, T and S; None for any number
 Bounds = tuple[Any, Any]  # the first key and the one after the last, int32 (..., N)
 BLOCK = 32  # keys whose segment ids are compared with those of a tile together
 ARRAY = "array"  # where an argument is an array or a mask
+FIXED = int, str, type(None)
 export = keras.saving.register_keras_serializable(package="keras_attention")
 
 
@@ -53,20 +55,18 @@ class Mask(abc.ABC):
         children, fixed = self.tree_flatten()
         return self.tree_unflatten(fixed, map(function, children))
 
-    def _sizes(self) -> dict[str, Any]:
-        """Returns what the arrays say about B, T and S; None is unknown."""
-        return {}
+    def _sizes(self) -> Sizes:
+        """Returns the sizes for which the arrays of the mask were made."""
+        return None, None, None
 
     def array(self, queries: Any, keys: Any = None) -> Tensor:
-        """Returns the mask as an array.
+        """Returns the mask as booleans (B, T, S), True = may attend.
+
+        B is 1 if all examples have the same mask.
 
         Args:
             queries: T, the number of queries.
             keys: S, the number of keys; defaults to `queries`.
-
-        Returns:
-            Booleans (B, T, S), or (1, T, S) if all examples have the same mask; True =
-            may attend.
 
         Raises:
             ValueError: if the mask holds segments of another length.
@@ -103,9 +103,7 @@ class Mask(abc.ABC):
     def tree_flatten(self) -> tuple[tuple, tuple]:
         """Returns the arrays and masks among the arguments, and all other values."""
         values = [getattr(self, name) for name in self.arguments]
-        fixed = tuple(
-            x if x is None or isinstance(x, (int, str)) else ARRAY for x in values
-        )
+        fixed = tuple(x if isinstance(x, FIXED) else ARRAY for x in values)
         return tuple(x for x, y in zip(values, fixed) if y is ARRAY), fixed
 
     @classmethod
@@ -122,9 +120,8 @@ class Mask(abc.ABC):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        entries = map(config.get, cls.arguments)
-        values = map(keras.saving.deserialize_keras_object, entries)
-        return cls.tree_unflatten((ARRAY,) * len(config), values)
+        deserialize = keras.saving.deserialize_keras_object
+        return cls(**{name: deserialize(x) for name, x in config.items()})
 
 
 @export
@@ -170,8 +167,7 @@ class Segments(Mask):
         ids: integers (B, T), the segment of each query, or (1, T) for all examples. 0
             is padding, which attends to nothing and is attended by nothing. Ids in
             increasing order are fast.
-        key_ids: integers (B, S), the segment of each key; by default, the keys are the
-            queries.
+        key_ids: integers (B, S), the segment of each key; defaults to `ids`.
 
     Raises:
         ValueError: if ids are no integers of rank 2.
@@ -192,21 +188,14 @@ class Segments(Mask):
         self.ids = _integers("ids", ids, "(batch, queries)")
         if key_ids is not None:
             key_ids = _integers("key_ids", key_ids, "(batch, keys)")
-            sizes = ids.shape[0], key_ids.shape[0]
-            if None not in sizes and 1 not in sizes and len({*sizes}) > 1:
-                raise ValueError(
-                    "`ids` and `key_ids` must have the same number of examples. "
-                    f"Received: {sizes[0]} and {sizes[1]}"
-                )
         self.key_ids: Any = key_ids
+        self._sizes()  # raises an error where they differ
 
-    def _sizes(self) -> dict[str, Any]:
+    def _sizes(self) -> Sizes:
         keys = self.ids if self.key_ids is None else self.key_ids
-        sizes = {"queries": self.ids.shape[1], "keys": keys.shape[1]}
-        return {
-            "examples": max(self.ids.shape[0] or 0, keys.shape[0] or 0) or None,
-            **sizes,
-        }
+        sizes = _examples(self.ids), self.ids.shape[1], None
+        others = _examples(keys), None, keys.shape[1]
+        return _join_sizes(sizes, others, self, "`ids` and `key_ids`")
 
     def aligned(self) -> Mask:
         ids = ops.convert_to_tensor(self.ids)
@@ -237,8 +226,7 @@ class Prefix(Mask):
         length: n, a whole number, or integers (B,), one for each example.
 
     Raises:
-        ValueError: if `length` is neither a whole number of at least 0 nor integers of
-            rank 1.
+        ValueError: if `length` is no whole number of at least 0, and no integers (B,).
 
     Example:
 
@@ -252,30 +240,24 @@ class Prefix(Mask):
     arguments = ("length",)
 
     def __init__(self, length: int | Tensor) -> None:
-        whole = isinstance(length, (Integral, float))
-        self.length: Any = (
-            _whole("length", length, 0)
-            if whole
-            else _integers("length", length, "(batch,)")
-        )
+        if isinstance(length, (Integral, float)):
+            self.length: Any = _whole("length", length, 0)
+        else:
+            self.length = _integers("length", length, "(batch,)")
 
-    def _sizes(self) -> dict[str, Any]:
-        return (
-            {} if isinstance(self.length, int) else {"examples": self.length.shape[0]}
-        )
+    def _sizes(self) -> Sizes:
+        whole = isinstance(self.length, int)
+        return None if whole else _examples(self.length), None, None
 
     def aligned(self) -> Mask:
-        if isinstance(self.length, int):
-            return self
         length = ops.cast(ops.convert_to_tensor(self.length), "int32")
-        return self.tree_unflatten((ARRAY,), [length[:, None, None, None]])
+        return self.tree_unflatten((ARRAY,), [ops.reshape(length, (-1, 1, 1, 1))])
 
     def allows(self, t: Tensor, s: Tensor) -> Tensor:
         return s < self.length
 
     def bounds(self, starts: Tensor, size: int, keys: int) -> Bounds:
-        length = self.length if isinstance(self.length, int) else self.length[..., 0]
-        return ops.zeros_like(starts), ops.zeros_like(starts) + length
+        return ops.zeros_like(starts), ops.zeros_like(starts) + self.length[..., 0]
 
 
 class Array(Mask):
@@ -306,12 +288,10 @@ class Joined(Mask):
         parts = (f"({x!r})" if isinstance(x, Joined) else repr(x) for x in self.masks)
         return f" {self.sign} ".join(parts)
 
-    def _sizes(self) -> dict[str, Any]:
-        sizes: dict[str, Any] = {}
+    def _sizes(self) -> Sizes:
+        sizes: Sizes = None, None, None
         for mask in self.masks:
-            _check_sizes(sizes, mask._sizes(), mask, "Masks that are joined")
-            known = {k: n for k, n in mask._sizes().items() if n is not None}
-            sizes |= {k: n for k, n in known.items() if (k, n) != ("examples", 1)}
+            sizes = _join_sizes(sizes, mask._sizes(), mask, "Masks that are joined")
         return sizes
 
     def map(self, function: Callable) -> Any:
@@ -326,21 +306,19 @@ class Joined(Mask):
 
     def bounds(self, starts: Tensor, size: int, keys: int) -> Bounds:
         bounds = [x.bounds(starts, size, keys) for x in self.masks]
-        if self.sign == "|":  # a part that allows nothing does not count
-            bounds = [
-                (ops.where(a < b, a, keys), ops.where(a < b, b, 0)) for a, b in bounds
-            ]
-        joins = [ops.minimum, ops.maximum]
-        first, last = joins if self.sign == "|" else reversed(joins)
-        return reduce(first, [a for a, _ in bounds]), reduce(
-            last, [b for _, b in bounds]
-        )
+        first, last = zip(*bounds)
+        if self.sign == "&":
+            return reduce(ops.maximum, first), reduce(ops.minimum, last)
+        # A part that allows nothing does not count.
+        first = tuple(ops.where(a < b, a, keys) for a, b in bounds)
+        last = tuple(ops.where(a < b, b, 0) for a, b in bounds)
+        return reduce(ops.minimum, first), reduce(ops.maximum, last)
 
 
 def check(name: str, mask: Mask, batch: Any, queries: Any, keys: Any) -> None:
     """Raises a ValueError if a user's mask does not fit B, T and S, if known."""
-    sizes = {"examples": batch, "queries": queries, "keys": keys}
-    _check_sizes(sizes, mask._sizes(), mask, f"`{name}` and the tensors of the call")
+    what = f"`{name}` and the tensors of the call"
+    _join_sizes((batch, queries, keys), mask._sizes(), mask, what)
 
 
 def as_array(mask: Any, queries: Any, keys: Any) -> Any:
@@ -352,9 +330,7 @@ def as_array(mask: Any, queries: Any, keys: Any) -> Any:
     return array if len(array.shape) == 4 else array[None, None]
 
 
-def every(
-    mask: Mask | None, array: Any = None, *, is_causal: bool, window: int | None = None
-) -> Joined:
+def every(mask: Any, array: Any = None, *, is_causal: bool, window: Any = None) -> Mask:
     """Joins a mask, a boolean array, a causal mask and a window, if any, by `&`."""
     parts = [] if mask is None else [*_parts_of(mask)]
     parts += [] if array is None else [Array(array)]
@@ -374,8 +350,8 @@ def simple(mask: Mask) -> tuple[Tensor | None, bool, int | None] | None:
     return masks.merge(*arrays), is_causal, min(windows) if windows else None
 
 
-def _parts_of(mask: Any) -> Any:
-    return mask.masks if isinstance(mask, Joined) and mask.sign == "&" else (mask,)
+def _parts_of(mask: Any, sign: str = "&") -> Any:
+    return mask.masks if isinstance(mask, Joined) and mask.sign == sign else (mask,)
 
 
 def _join(sign: str, first: Any, second: Any) -> Mask:
@@ -384,22 +360,26 @@ def _join(sign: str, first: Any, second: Any) -> Mask:
             f"A mask object must be joined by {sign} with a mask object. "
             f"Received: {second!r}"
         )
-    same = [isinstance(x, Joined) and x.sign == sign for x in (first, second)]
-    parts = [x.masks if y else (x,) for x, y in zip((first, second), same)]
-    joined = Joined((*parts[0], *parts[1]), sign)
+    joined = Joined((*_parts_of(first, sign), *_parts_of(second, sign)), sign)
     joined._sizes()  # raises an error where they differ
     return joined
 
 
-def _check_sizes(sizes: dict, others: dict, mask: Mask, what: str) -> None:
-    for axis, b in others.items():
-        a = sizes.get(axis)
-        known = isinstance(a, int) and isinstance(b, int)
-        if known and a != b and not (axis == "examples" and b == 1):
+def _join_sizes(sizes: Sizes, others: Sizes, mask: Mask, what: str) -> Any:
+    """Returns all sizes that are known, or raises an error if they differ."""
+    pairs = [*zip(sizes, others)]
+    for axis, (a, b) in zip(("examples", "queries", "keys"), pairs):
+        if isinstance(a, int) and isinstance(b, int) and a != b:
             raise ValueError(
                 f"{what} must have the same number of {axis}. Received: {a} and {b}, "
                 f"of {mask!r}"
             )
+    return tuple(a if b is None else b for a, b in pairs)
+
+
+def _examples(x: Tensor) -> int | None:
+    """Returns the size B of the first axis; 1, for all examples, is any number."""
+    return None if x.shape[0] == 1 else x.shape[0]
 
 
 def _extremes(ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
@@ -407,10 +387,9 @@ def _extremes(ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
 
     Id 0 does not count: without any other id, the lowest is above the highest.
     """
-    length = ids.shape[-1]
-    count = -(-length // size)
-    ids = ops.pad(ids, [(0, 0)] * (len(ids.shape) - 1) + [(0, count * size - length)])
-    ids = ops.reshape(ids, (*ops.shape(ids)[:-1], count, size))
+    room = -ids.shape[-1] % size
+    ids = ops.pad(ids, [(0, 0)] * (len(ids.shape) - 1) + [(0, room)])
+    ids = ops.reshape(ids, (*ops.shape(ids)[:-1], ids.shape[-1] // size, size))
     limits = np.iinfo(keras.backend.standardize_dtype(ids.dtype))
     low, high = (ops.full_like(ids, n) for n in (limits.max, limits.min))
     low = ops.min(ops.where(ids == 0, low, ids), axis=-1)
@@ -418,8 +397,7 @@ def _extremes(ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
 
 
 def _whole(name: str, value: Any, least: int) -> int:
-    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_whole or value < least:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(
             f"`{name}` must be a whole number of at least {least}. "
             f"Received: {name}={value!r}"

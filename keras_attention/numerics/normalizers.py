@@ -22,12 +22,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.numerics.precision import (
-    HALF,
-    LOWEST,
-    is_half,
-    to_float32,
-)
+from keras_attention.numerics.precision import HALF, LOWEST, is_half, to_float32
 
 Tensor = Any
 Normalizer = Callable[..., Tensor]
@@ -186,11 +181,10 @@ def entmax(
 ) -> Tensor:
     """Computes max((α − 1) zᵢ − τ, 0)^(1 / (α − 1)), with τ such that they sum to one.
 
-    α = 2 is `sparsemax`, α = 1.5 is `entmax15`, and α → 1 approaches `softmax`. The
-    threshold τ comes from bisection; a Newton step gives τ its exact gradient with
-    respect to the scores and α. The arguments and the result are those of
-    :func:`softmax`; α is a number above 1 and at most 2, or a tensor that broadcasts to
-    the scores with size 1 along the axis.
+    α = 2 is `sparsemax`, α = 1.5 is `entmax15`, and α → 1 approaches `softmax`. τ comes
+    from bisection, and gets its exact gradient from a Newton step. The arguments and
+    the result are those of :func:`softmax`; α is a number above 1 and at most 2, or a
+    tensor that broadcasts to the scores with size 1 along the axis.
 
     Reference:
         Peters, Niculae & Martins, "Sparse sequence-to-sequence models" (2019),

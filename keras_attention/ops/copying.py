@@ -20,6 +20,8 @@ LOG_ZERO = -1e4
 def copy_distribution(weights: Tensor, ids: Tensor, size: int) -> Tensor:
     """Computes Σ_{s: id_s = w} a_s, the attention to each word w of a vocabulary.
 
+    This is the second term of equation 9 of `pointer_generator`.
+
     Args:
         weights: a, (B, T, S).
         ids: integers (B, S). An id that is not below `size` has no effect.
@@ -27,9 +29,6 @@ def copy_distribution(weights: Tensor, ids: Tensor, size: int) -> Tensor:
 
     Returns:
         (B, T, size), in the dtype of the weights.
-
-    Reference:
-        See et al., "Get to the point" (2017), equation 9, second term.
     """
     # A scatter is faster, but Keras has none that adds and that every format exports.
     words = ops.arange(size, dtype=ids.dtype)
@@ -56,8 +55,8 @@ def pointer_generator(
         extra_ids: X.
 
     Returns:
-        log p, (B, T, V + X) or (B, V + X), in float32 or float64. It is about −10⁴ for
-        an extra id that is not in the source.
+        log p, (B, T, V + X) or (B, V + X), in float32 or float64; about −10⁴ for an
+        extra id that is not in the source.
 
     Example:
 

@@ -171,9 +171,8 @@ def attend_projected(
         fused = False
     output = None
     if isinstance(mask, mask_objects.Mask):
-        window, sliding_window = sliding_window, None
-        mask = mask_objects.every(mask, is_causal=is_causal, window=window)
-        simple, is_causal = mask_objects.simple(mask), False
+        mask = mask_objects.every(mask, is_causal=is_causal, window=sliding_window)
+        simple, is_causal, sliding_window = mask_objects.simple(mask), False, None
         if simple is not None:
             mask, is_causal, sliding_window = simple
         elif fused and not dropout and not has_sink and bias is None:

@@ -408,12 +408,9 @@ def age(filled: Tensor) -> Tensor:
 def segment_offsets(segment_ids: Tensor) -> Tensor:
     """Computes what to add to positions 0, 1, … so that they restart in each text.
 
-    Args:
-        segment_ids: integers (B, T), equal in a text, and different in the next. The id
-            0 is padding, which gets position 0 everywhere.
-
-    Returns:
-        int32 (B, T): minus the index of the first token of the text.
+    The segment ids (B, T) are equal in a text, and different in the next. The id 0 is
+    padding, which gets position 0 everywhere. Returns int32 (B, T), minus the index of
+    the first token of the text.
     """
     ids = ops.cast(segment_ids, "int32")
     index = ops.cumsum(ops.ones_like(ids), axis=1) - 1  # 0 … T − 1

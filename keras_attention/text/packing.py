@@ -39,17 +39,15 @@ def pack(
     """Packs texts into rows: first fit, the longest first.
 
     Each text goes to the first row with room for it, whole. The same texts always give
-    the same rows, the longest texts first: shuffle the rows. For a `MaskedLM`,
-    `TokenMasking` masks `inputs`. With the loss reduction "mean_with_sample_weight",
-    padding does not count in the loss.
+    the same rows: shuffle the rows. For a `MaskedLM`, `TokenMasking` masks `inputs`.
+    With the loss reduction "mean_with_sample_weight", padding does not count.
 
     Args:
         sequences: texts of at least one integer each; or an array with `pad` at the end
             of shorter texts.
         length: T, the number of tokens of a row.
         labels: one label for each text, for a `TransformerClassifier`.
-        max_segments: N, the largest number of texts in a row; by default, that of the
-            fullest row.
+        max_segments: N, the most texts of a row; by default, those of the fullest row.
         pad: the token that fills the rows.
 
     Raises:
@@ -69,10 +67,8 @@ def pack(
 
     The outputs (R, N, …) by text are `outputs[rows.rows, rows.segments - 1]`.
     """
-    for name, size in {
-        "length": length,
-        "max_segments": 1 if max_segments is None else max_segments,
-    }.items():
+    most = 1 if max_segments is None else max_segments
+    for name, size in (("length", length), ("max_segments", most)):
         if not isinstance(size, Integral) or size < 1:
             raise ValueError(
                 f"`{name}` must be a whole number of at least 1. "
@@ -123,17 +119,15 @@ def _as_texts(sequences: Any, length: int, pad: int) -> list[np.ndarray]:
     return texts
 
 
-def _first_fit(
-    sizes: list[int], length: int, max_segments: int | None
-) -> tuple[np.ndarray, np.ndarray]:
+def _first_fit(sizes: list[int], length: int, max_segments: int | None) -> np.ndarray:
     """Returns the row of each text, and its number in the row, from 1."""
-    rows, segments = np.zeros((2, len(sizes)), "int32")
+    placed = np.zeros((2, len(sizes)), "int32")
     room, counts = np.full(len(sizes), length), np.zeros(len(sizes), "int32")
     last = 0  # the first row without a text
     for n in np.argsort(np.negative(sizes), kind="stable"):
         row = int(np.argmax(room[: last + 1] >= sizes[n]))
         counts[row] += 1
-        rows[n], segments[n] = row, counts[row]
+        placed[:, n] = row, counts[row]
         room[row] = -1 if counts[row] == max_segments else room[row] - sizes[n]
         last = max(last, row + 1)
-    return rows, segments
+    return placed

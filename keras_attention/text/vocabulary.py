@@ -240,22 +240,17 @@ class Vocabulary(SpecialTokens):
         tokens = [self._tokens[index] for index in written(indices, len(self))]
         return (" " if self.level == "word" else "").join(tokens)
 
-    def extended(
-        self, source: str | Iterable[str], extra_ids: int = 16
-    ) -> "Vocabulary":
-        """Adds the unknown tokens of a source, for `Seq2Seq(copy=…)`.
+    def extended(self, source: Iterable[str], extra_ids: int = 16) -> "Vocabulary":
+        """Returns a vocabulary with the unknown tokens of a source, to copy them.
 
-        The unknown tokens get the indices `len(self)`, `len(self) + 1`, … in order of
-        their first appearance. The result encodes the source and its target, and
-        decodes what the model writes for this source.
+        They get the indices `len(self)`, `len(self) + 1`, … in order of their first
+        appearance. The result encodes the source and its target, and decodes what a
+        `Seq2Seq(copy=…)` writes for this source.
 
         Args:
             source: A text, or its tokens.
             extra_ids: The maximum number of added tokens, which is the model's
                 `extra_ids`. Further tokens stay unknown.
-
-        Returns:
-            A new `Vocabulary`.
 
         Example:
             ```python

@@ -92,8 +92,8 @@ def plot_heads(
     seen = [n for n, text in enumerate(columns) if text]
     notes = [
         f"Rows: {query_label}. Columns: {key_label}.",
-        "Cells: the row's attention to each column, from white, 0 %, to the darkest "
-        "blue, 100 %.",
+        "Cells: the row's weight of each column, from white, 0 %, to the darkest blue, "
+        "100 %.",
     ]
     left_out = np.sum(np.delete(weights[:, shown], seen, axis=2), axis=2)  # (H, T)
     notes += _note_left_out(left_out, "row", "columns without a token")

@@ -13,9 +13,8 @@ of this command only, not all runs of the file.
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import Any
-
-import keras
 
 from studies import command_line
 from studies.command_line import UsageError
@@ -97,20 +96,11 @@ def _performed(
     store: Store, task: str, name: str, seed: int, rate: float, settings: dict[str, Any]
 ) -> Run:
     """Returns the run from the store, or performs it."""
-    wanted = {
-        "task": task,
-        "model": name,
-        "seed": seed,
-        "rate": rate,
-        "backend": keras.config.backend(),
-    }
-    found = store.done(f"{name}, {task}", settings, **wanted)
-    if found is None:
-        result = _result(task, name, seed, rate, settings)
-        new = {**wanted, "keras": keras.__version__, "settings": settings}
-        found = store.add({**new, "result": result})
-    print(report.line(found), flush=True)
-    return found
+    perform = partial(_result, task, name, seed, rate, settings)
+    wanted = {"task": task, "model": name, "seed": seed, "rate": rate}
+    done = store.performed(f"{name}, {task}", perform, settings, **wanted)
+    print(report.line(done), flush=True)
+    return done
 
 
 def _result(

@@ -14,9 +14,8 @@ other models, dims and seeds can add to the same file. The results contain all i
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import Any
-
-import keras
 
 from studies import command_line
 from studies.command_line import UsageError
@@ -77,18 +76,9 @@ def _performed(
     store: Store, name: str, dim: int, seed: int, rate: float, settings: dict[str, Any]
 ) -> Run:
     """Returns the run from the store, or performs it."""
-    wanted = {
-        "model": name,
-        "dim": dim,
-        "seed": seed,
-        "rate": rate,
-        "backend": keras.config.backend(),
-    }
-    done = store.done(name, settings, **wanted)
-    if done is None:
-        part = VALIDATION if seed == TRIED_SEED else TEST
-        result = run(name, dim, rate, seed, settings, part)
-        new = {**wanted, "keras": keras.__version__, "settings": settings}
-        done = store.add({**new, "result": result})
+    part = VALIDATION if seed == TRIED_SEED else TEST
+    perform = partial(run, name, dim, rate, seed, settings, part)
+    wanted = {"model": name, "dim": dim, "seed": seed, "rate": rate}
+    done = store.performed(name, perform, settings, **wanted)
     print(report.line(done), flush=True)
     return done

@@ -18,6 +18,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import keras
@@ -72,19 +73,9 @@ def main(args: argparse.Namespace) -> int:
     runs = []
     for seed in dict.fromkeys(args.seeds):
         for name in dict.fromkeys(args.architecture):
-            key = {"architecture": name, "seed": seed}
-            key["backend"] = keras.config.backend()
-            run = store.done(name, settings, **key)
-            if run is None:
-                run = store.add(
-                    {
-                        **key,
-                        **reports.environment(),
-                        "settings": settings,
-                        "result": train(name, seed, settings),
-                    }
-                )
-            runs.append(run)
+            perform = partial(train, name, seed, settings)
+            head, key = reports.environment(), {"architecture": name, "seed": seed}
+            runs.append(store.performed(name, perform, settings, head, **key))
             results = {**reports.head("sets"), "runs": runs}
             command_line.write(args, results, tables({"sets": results}))
             print(table(runs[-1:]), flush=True)

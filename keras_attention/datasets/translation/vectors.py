@@ -71,9 +71,8 @@ def vectorize(
         target_length: T. Defaults to the length of the longest target plus one.
         progress: Called regularly and at the end with the number of finished pairs and
             the total.
-        extra_ids: For a `Seq2Seq(copy=…)`, its `extra_ids`. Unknown words of a source
-            then get ids of their own in the source and in its target; see
-            `Vocabulary.extended`.
+        extra_ids: The `extra_ids` of a `Seq2Seq(copy=…)`: the number of ids for unknown
+            words of a source, there and in its target; see `Vocabulary.extended`.
 
     Raises:
         ValueError: `pairs` is empty, a source has no tokens, an index is not a positive
@@ -92,14 +91,13 @@ def vectorize(
     pairs = list(pairs)
     if not pairs:
         raise ValueError("`pairs` must hold at least one. Received: pairs=[]")
-    shared = None
-    if extra_ids:
-        shared = shared_vocabulary(source_vocabulary, target_vocabulary)
+    vocabularies: Any = source_vocabulary, target_vocabulary
+    shared = shared_vocabulary(*vocabularies) if extra_ids else None
     start = getattr(target_vocabulary, "start_token_id", START)
     end = getattr(target_vocabulary, "end_token_id", END)
     sources, targets = [], []
     for i, (source, target, *_) in enumerate(pairs):
-        read, write = source_vocabulary, target_vocabulary
+        read, write = vocabularies
         if shared is not None:
             read = write = shared.extended(source, extra_ids)
         ids = _encode(read, source, f"The source of pairs[{i}]")

@@ -71,14 +71,12 @@ def weighted_heads(
     return ops.transpose(matmul(used, v), (0, 2, 1, 3)), weights
 
 
-def masked_attention(*args: Any) -> Tensor | None:
+def local_attention(*args: Any) -> Tensor | None:
     """Returns None: the array of the mask is as fast."""
     return None
 
 
-def local_attention(*args: Any) -> Tensor | None:
-    """Returns None: a mask of the window is as fast."""
-    return None
+masked_attention = local_attention
 
 
 def dropout_attention(*args: Any) -> Tensor | None:

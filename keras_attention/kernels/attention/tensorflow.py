@@ -86,16 +86,10 @@ def masked_attention(
     """Computes attention by tiles, each with a range of keys that its rows need."""
     if not _pays(query, key, value):
         return None
+    visible = partial(mask_objects.as_array, mask, query.shape[1], key.shape[1])
     mask = mask.aligned()
-
-    def visible() -> Tensor:
-        t, s = (tf.range(x.shape[1]) for x in (query, key))
-        return mask.allows(t[:, None], s[None])
-
     tensors = (tf.convert_to_tensor(x) for x in (query * scale, key, value))
-    output, gradients = (
-        partial(form, mask) for form in (_ranged_output, _ranged_gradients)
-    )
+    output, gradients = partial(_ranged_output, mask), partial(_ranged_gradients, mask)
     return recomputed_tiles(output, gradients, visible, *tensors)
 
 
@@ -411,9 +405,8 @@ class _Ranges:
     ) -> None:
         self.keys = key.shape[1]
         count = -(-query.shape[1] // ROWS)
-        self.tiles = _cut(
-            None, None, count, query, self._padded(key, 1), self._padded(value, 1)
-        )
+        k, v = self._padded(key, 1), self._padded(value, 1)
+        self.tiles = _cut(None, None, count, query, k, v)
         self.wide = to_float32(query[:0]).dtype
         sizes = self.tiles.query.shape[1], count, self.keys
         self.first, self.last = tiles.ranges(mask, *sizes, COLUMNS)  # (B or 1, N)

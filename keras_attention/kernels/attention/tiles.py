@@ -85,9 +85,7 @@ def part(x: Tensor | None, queries: slice, keys: slice) -> Tensor | None:
     return x[..., keys] if x.shape[-1] != 1 else x
 
 
-def ranges(
-    mask: Mask, size: int, count: int, keys: int, block: int
-) -> tuple[Tensor, Tensor]:
+def ranges(mask: Mask, size: int, count: int, keys: int, block: int) -> tuple:
     """Returns the first block of keys of each tile and the one after the last, (·, N).
 
     The mask is aligned; its first axis is that of the examples, or has size 1.

@@ -93,9 +93,7 @@ def masked_attention(
 ) -> Tensor | None:
     """Computes attention by tiles, each with a range of keys that its rows need."""
     tensors = query, key, value
-    if not all(
-        isinstance(x, torch.Tensor) and x.device.type != "meta" for x in tensors
-    ):
+    if not all(isinstance(x, torch.Tensor) and not x.is_meta for x in tensors):
         return None
     if not tiles.pays(*tensors) or _is_traced() or _is_transformed():
         return None

@@ -255,9 +255,7 @@ def _checked_masks(
     single = len(rows) < len(query) - 1
     if heads is not None:
         named = zip(MASK_NAMES, call_masks)
-        call_masks = Masks(
-            *[x if isinstance(x, Mask) else as_boolean(n, x) for n, x in named]
-        )
+        call_masks = Masks(*[None if x is None else as_boolean(n, x) for n, x in named])
     shapes = rows, value[:-1], key[:-1]
     queries, values, keys = [
         None if mask is None else masks.check(name, mask, shape)
@@ -315,14 +313,11 @@ def merge_masks_of_heads(parts: Masks) -> Tensor | Mask | None:
 
     If the mask of pairs is an object, then so is the result.
     """
-    whole, is_object = parts, isinstance(parts.pairs, Mask)
-    parts = parts._replace(query=None, pairs=None if is_object else parts.pairs)
-    mask = merge_masks(parts)
+    pairs, is_object = parts.pairs, isinstance(parts.pairs, Mask)
+    mask = merge_masks(parts._replace(query=None, pairs=None if is_object else pairs))
     if mask is not None and len(mask.shape) == 3:
         mask = ops.expand_dims(mask, 1)  # (B, 1, T, S)
-    if not is_object:
-        return mask
-    return mask_objects.every(whole.pairs, mask, is_causal=False)
+    return mask_objects.every(pairs, mask, is_causal=False) if is_object else mask
 
 
 def fold_masks(
@@ -436,10 +431,10 @@ def check_order(layer: Any, axes: folding.Axes, causal: bool) -> None:
             )
 
 
-def as_boolean(name: str, mask: Tensor | None) -> Tensor | None:
+def as_boolean(name: str, mask: Any) -> Any:
     """Returns a mask as booleans; of numbers that are known, only 0 and 1 are legal."""
-    if mask is None:
-        return None
+    if mask is None or isinstance(mask, Mask):
+        return mask
     if not hasattr(mask, "dtype"):
         mask = ops.convert_to_tensor(mask)
     if keras.backend.standardize_dtype(mask.dtype) == "bool":

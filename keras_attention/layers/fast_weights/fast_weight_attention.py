@@ -19,7 +19,7 @@ from keras_attention.layers.base.attention_layer import AttentionLayer, Prepared
 from keras_attention.layers.base.checked import as_boolean, check_usable
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.multi_head.projections import projection
+from keras_attention.layers.multi_head.projections import check_fits, projection
 from keras_attention.numerics import masks
 from keras_attention.numerics.precision import to_float32
 from keras_attention.ops import fast_weights
@@ -35,16 +35,8 @@ class FastWeightCache(NamedTuple):
     """The memory between two steps; its size does not depend on the length."""
 
     state: Tensor  # (B, H, E, V), float32; with sums of the keys, (B, H, E, V + 1)
-    keys: Tensor  # the last K − 1 projected keys, (B, K − 1, H, E)
-    values: Tensor  # the last K − 1 projected values, (B, K − 1, H, V)
-
-
-class Memory(NamedTuple):
-    """Keys, values and gates of a sequence, ready for `ops.fast_weights`."""
-
-    key: Tensor  # (B, S, H, E), float32
-    value: Tensor  # (B, S, H, V), float32
-    options: dict[str, Any]  # `mask`, and `erase`, `write`, `log_decay` if used
+    key: Tensor  # the last K − 1 projected keys, (B, K − 1, H, E)
+    value: Tensor  # the last K − 1 projected values, (B, K − 1, H, V)
 
 
 @export
@@ -59,10 +51,8 @@ class FastWeightAttention(AttentionLayer):
 
     Time grows linearly with the length, and a step of generation takes constant time
     and memory. By default, it is the gated delta rule: decays and strengths depend on
-    the inputs.
-
-    With `use_causal_mask=True`, query t reads the memory after input t. Without it, all
-    values are written in order, and then each query reads the last memory.
+    the inputs. With `use_causal_mask=True`, query t reads the memory after input t.
+    Without it, all values are written in order, and each query reads the last memory.
 
     Args:
         num_heads: H, the number of heads.
@@ -73,8 +63,7 @@ class FastWeightAttention(AttentionLayer):
             channels of a head, or None for a = 1. log a = −exp(c) softplus(W_a x + b).
         strengths: the strengths of the delta rule, sigmoids of a projection: "shared"
             for one number of each head, e = w; "separate" for two numbers; "channel"
-            for an erase strength of each channel of the key and a write strength of
-            each channel of the value.
+            for an e of each channel of the key and a w of each channel of the value.
         feature_map: φ: "elu" (elu(x) + 1), "relu", "silu", "softplus", "exponential",
             "sigmoid", "linear" (φ(x) = x), or a registered callable. Defaults to
             "silu", and to "elu" with `normalization="sum"`.
@@ -86,20 +75,16 @@ class FastWeightAttention(AttentionLayer):
         kernel_size: K, the taps of the convolution of keys and values with those of the
             inputs before, separately for each channel; None for no convolution and no
             silu of the values.
-        use_gate: whether to multiply each head's output by a sigmoid of a projection
-            of the query.
+        use_gate: whether a sigmoid of a projection of the query gates the heads.
 
     Call arguments:
-        query: (B, T, D), or (B, D) for one query. With one query, the outputs have no
-            T axis.
+        query: (B, T, D), or (B, D) for one query; the outputs then have no T axis.
         value: (B, S, ·).
         key: (B, S, ·); defaults to the value. Decays and strengths depend on the key.
-        query_mask: booleans (B, T).
-        value_mask: booleans (B, S).
-        key_mask: booleans (B, S).
+        query_mask, value_mask, key_mask: as in `Attention`.
         attention_mask: must be None.
         return_attention_scores: whether to return the weights as well. Their time and
-            memory grow with the square of the length, or faster.
+            memory grow with the square of the length.
         training: has no effect.
         use_causal_mask: whether query t reads the memory after input t.
 
@@ -117,8 +102,8 @@ class FastWeightAttention(AttentionLayer):
     Raises:
         ValueError: for sizes that are not positive, an unknown name, a feature map that
             can be negative with `normalization="sum"`, strengths other than "shared"
-            with `rule="linear"`, tensors or masks that do not fit each other, or
-            an `attention_mask`.
+            with `rule="linear"`, tensors or masks that do not fit, or an
+            `attention_mask`.
 
     Example:
 
@@ -130,11 +115,10 @@ class FastWeightAttention(AttentionLayer):
     (2, 5, 8)
 
     Reference:
-        The default: Yang et al., "Gated Delta networks: improving Mamba2 with delta
-        rule" (2025), without a convolution of the queries, so that each query stands
-        alone. `rule="linear"` with `decay=None` and `kernel_size=None`: Katharopoulos
-        et al., "Transformers are RNNs: fast autoregressive Transformers with linear
-        attention" (2020). For other forms see :func:`keras_attention.ops.delta_rule`.
+        The default: Yang et al., "Gated Delta networks" (2025), without a convolution
+        of the queries, so that each query stands alone. `rule="linear"` with
+        `decay=None` and `kernel_size=None`: Katharopoulos et al., "Transformers are
+        RNNs" (2020). For other forms see :func:`keras_attention.ops.delta_rule`.
     """
 
     def __init__(
@@ -152,7 +136,7 @@ class FastWeightAttention(AttentionLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.num_heads = positive("num_heads", num_heads)
+        self.num_heads = self.num_key_value_heads = positive("num_heads", num_heads)
         self.key_dim = positive("key_dim", key_dim)
         value_dim = key_dim if value_dim is None else value_dim
         self.value_dim = positive("value_dim", value_dim)
@@ -179,10 +163,8 @@ class FastWeightAttention(AttentionLayer):
                     f"Received: feature_map={feature_map!r}"
                 )
         self.feature_map = feature_map
-        if kernel_size is not None:
-            kernel_size = positive("kernel_size", kernel_size)
-        self.kernel_size = kernel_size
-        self.use_gate = use_gate
+        taps = None if kernel_size is None else positive("kernel_size", kernel_size)
+        self.kernel_size, self.use_gate = taps, use_gate
 
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
         query, value, key = checked.with_time(query_shape, value_shape, key_shape)
@@ -194,10 +176,8 @@ class FastWeightAttention(AttentionLayer):
         if self.decay is not None:
             channels = (heads,) if self.decay == "head" else (heads, width)
             self.decay_dense = self._dense("decay", key, channels, first_decays)
-            shape = (heads, 1)[: len(channels)]
-            self.decay_rate = self.add_weight(
-                shape, first_rates, name="decay_rate", autocast=False
-            )
+            rates = (heads, 1)[: len(channels)], first_rates
+            self.decay_rate = self.add_weight(*rates, name="decay_rate", autocast=False)
         if self.rule == "delta":
             sizes = {"separate": 2, "channel": width + columns}
             size = sizes.get(self.strengths, 1)
@@ -206,12 +186,11 @@ class FastWeightAttention(AttentionLayer):
             self.gate_dense = self._dense("gate", query, (heads, columns), "zeros")
         taps = self.kernel_size or 1
         self.key_taps = self.value_taps = None
-        if taps > 1:
-            first = keras.initializers.RandomUniform(-(taps**-0.5), taps**-0.5)
-            shape = (taps, heads, width)
-            self.key_taps = self.add_weight(shape, first, name="key_taps")
-            shape, first = (taps, heads, columns), first.clone()
-            self.value_taps = self.add_weight(shape, first, name="value_taps")
+        for name, size in (("key_taps", width), ("value_taps", columns)):
+            if taps > 1:
+                first = keras.initializers.RandomUniform(-(taps**-0.5), taps**-0.5)
+                weight = self.add_weight((taps, heads, size), first, name=name)
+                setattr(self, name, weight)
         if self.normalization == "rms":
             self.norm = keras.layers.RMSNormalization(
                 epsilon=1e-5,
@@ -251,22 +230,19 @@ class FastWeightAttention(AttentionLayer):
         key = value if key is None else key
         call_masks = query_mask, value_mask, key_mask, attention_mask
         query, parts, single = check_call(query, value, key, *call_masks)
-        mask = masks.merge(parts.value, parts.key)
-        size = ops.shape(key)[1]
+        mask, size = masks.merge(parts.value, parts.key), ops.shape(key)[1]
         if use_causal_mask and query is not key:
-            length = ops.shape(query)[1]
-            key, value, mask = align(length, key, value, mask)
+            key, value, mask = align(ops.shape(query)[1], key, value, mask)
         recording = is_recording()
         return_weights = return_attention_scores or recording is not None
-        queries, weights = self._queries(query), None
-        memory, _ = self._remember(key, value, mask)
+        q, weights = self._queries(query), None
+        k, v, gates, _ = self._remember(key, value, mask)
         if use_causal_mask:
-            heads, _ = self._run(queries, memory)
+            heads, _ = self._run(q, k, v, gates)
             if return_weights:
-                options = {**memory.options, "normalize": self._sums}
-                weights = fast_weights.weights(queries, memory.key, **options)
+                weights = fast_weights.weights(q, k, **gates, normalize=self._sums)
         else:
-            heads, weights = self._read(queries, self._summary(memory), return_weights)
+            heads, weights = self._read(q, self._summary(k, v, gates), return_weights)
         output, weights = self._finish(heads, weights, query, parts.query)
         if weights is not None and use_causal_mask:
             weights = ops.pad(weights, [(0, 0)] * 3 + [(0, size)])[..., :size]
@@ -282,19 +258,13 @@ class FastWeightAttention(AttentionLayer):
         """Whether outputs are divided by the sum of the weights."""
         return self.rule == "linear" and self.normalization == "sum"
 
-    @property
-    def _state_shape(self) -> tuple:
-        return self.num_heads, self.key_dim, self.value_dim + int(self._sums)
-
     def _features(self, x: Tensor) -> Tensor:
         """Returns φ(x), normalized, (B, T, H, E), in float32."""
         x = to_float32(x)
         if self.feature_map == "exponential" and not self._sums:
             x = x - ops.max(x, axis=-1, keepdims=True)  # normalized features stay equal
-        if self.feature_map == "elu":
-            x = ops.elu(x) + 1.0
-        else:
-            x = keras.activations.get(self.feature_map)(x)
+        x = keras.activations.get(self.feature_map)(x)
+        x = x + 1.0 if self.feature_map == "elu" else x
         if self.normalization == "rms":
             length = ops.sum(ops.square(x), axis=-1, keepdims=True)
             return x * ops.rsqrt(length + EPSILON)
@@ -307,58 +277,53 @@ class FastWeightAttention(AttentionLayer):
         return self._features(kernels.dense(self.query_dense, query))
 
     def _remember(
-        self, key: Tensor, value: Tensor, mask: Tensor | None, tails: Any = None
-    ) -> tuple[Memory, tuple[Tensor, Tensor]]:
-        """Projects inputs to what is written, and returns the tails for later inputs.
+        self, key: Tensor, value: Tensor, mask: Any, tails: Any = (None, None)
+    ) -> tuple[Tensor, Tensor, dict[str, Any], tuple]:
+        """Returns keys (B, S, H, E), values (B, S, H, V) and gates, all in float32.
 
-        `tails` are the last projected keys and values of the inputs before, or None.
+        The gates are arguments of `ops.fast_weights`. `tails` are the last projected
+        keys and values of the inputs before. The fourth result is those of the inputs.
         """
         k = kernels.dense(self.key_dense, key)  # (B, S, H, E)
         v = kernels.dense(self.value_dense, value)  # (B, S, H, V)
         if mask is not None:
             valid = mask[:, :, None, None]
             k, v = ops.where(valid, k, 0), ops.where(valid, v, 0)
-        before = tails or (None, None)
-        k, last_keys = convolve(k, self.key_taps, before[0])
-        v, last_values = convolve(v, self.value_taps, before[1])
+        k, last_keys = convolve(k, self.key_taps, tails[0])
+        v, last_values = convolve(v, self.value_taps, tails[1])
         v = to_float32(v)
         v = v if self.kernel_size is None else ops.silu(v)
-        options = {"mask": mask}
+        gates = {"mask": mask}
         if self.decay_dense is not None:
             steps = to_float32(kernels.dense(self.decay_dense, key))
             rate = ops.exp(ops.cast(self.decay_rate, steps.dtype))
-            options["log_decay"] = -rate * ops.softplus(steps)  # (B, S, H, ...)
+            gates["log_decay"] = -rate * ops.softplus(steps)  # (B, S, H, ...)
         if self.strength_dense is not None:
-            x = to_float32(kernels.dense(self.strength_dense, key))
-            x = ops.sigmoid(x)  # (B, S, H, ·)
+            x = ops.sigmoid(to_float32(kernels.dense(self.strength_dense, key)))
             if self.strengths == "channel":
-                options["erase"], write = x[..., : self.key_dim], x[..., self.key_dim :]
-                v, options["write"] = v * write, ops.ones_like(write[..., 0])
+                gates["erase"], write = x[..., : self.key_dim], x[..., self.key_dim :]
+                v, gates["write"] = v * write, ops.ones_like(write[..., 0])
             else:
-                options["erase"], options["write"] = x[..., 0], x[..., -1]
-        return Memory(self._features(k), v, options), (last_keys, last_values)
+                gates["erase"], gates["write"] = x[..., 0], x[..., -1]
+        return self._features(k), v, gates, (last_keys, last_values)
 
     def _run(
-        self, query: Tensor, memory: Memory, state: Tensor | None = None
+        self, q: Tensor, k: Tensor, v: Tensor, gates: dict[str, Any], state: Any = None
     ) -> tuple[Tensor, Tensor]:
         """Returns the heads (B, T, H, V) of causal queries, and the last state."""
-        now, extra = (query, memory.key, memory.value), {}
-        rule: Any = fast_weights.delta_rule
-        step: Any = fast_weights.delta_rule_step
-        if self.rule == "linear":
-            rule = fast_weights.linear_attention
-            step = fast_weights.linear_attention_step
-            extra = {"normalize": self._sums}
-        if state is None or query.shape[1] != 1:
-            return rule(*now, state=state, **memory.options, **extra)
-        first = {n: x if x is None else x[:, 0] for n, x in memory.options.items()}
-        heads, state = step(*(x[:, 0] for x in now), state, **first, **extra)
+        name = "linear_attention" if self.rule == "linear" else "delta_rule"
+        extra = {"normalize": True} if self._sums else {}
+        if state is None or q.shape[1] != 1:
+            rule = getattr(fast_weights, name)
+            return rule(q, k, v, **gates, **extra, state=state)
+        step = getattr(fast_weights, f"{name}_step")
+        first = {n: x if x is None else x[:, 0] for n, x in gates.items()}
+        heads, state = step(q[:, 0], k[:, 0], v[:, 0], state, **first, **extra)
         return heads[:, None], state
 
-    def _summary(self, memory: Memory) -> Prepared:
+    def _summary(self, key: Tensor, values: Tensor, gates: dict[str, Any]) -> Prepared:
         """Returns the keys with which the last state sums the values, and both."""
-        keys = fast_weights.last_keys(memory.key, **memory.options)
-        values, mask = memory.value, memory.options["mask"]
+        keys, mask = fast_weights.last_keys(key, **gates), gates["mask"]
         if mask is not None:
             values = ops.where(mask[:, :, None, None], values, 0.0)
         ones = [ops.ones_like(values[..., :1])] if self._sums else []
@@ -366,9 +331,7 @@ class FastWeightAttention(AttentionLayer):
         state = ops.einsum("bshe,bshv->bhev", keys, written)
         return Prepared((state, keys), values, mask)
 
-    def _read(
-        self, query: Tensor, prepared: Prepared, return_weights: bool
-    ) -> tuple[Tensor, Tensor | None]:
+    def _read(self, query: Tensor, prepared: Prepared, return_weights: bool) -> tuple:
         """Returns the heads (B, T, H, V) of queries of the last state, and weights."""
         state, keys = prepared.key
         heads, weights = fast_weights.read(query, state, normalize=self._sums), None
@@ -402,7 +365,7 @@ class FastWeightAttention(AttentionLayer):
         mask = masks.check("mask", as_boolean("mask", mask), tuple(value.shape[:2]))
         value = ops.cast(value, self.compute_dtype)
         key = value if key is None else ops.cast(key, self.compute_dtype)
-        return self._summary(self._remember(key, value, mask)[0])
+        return self._summary(*self._remember(key, value, mask)[:3])
 
     def attend_from_state(
         self,
@@ -423,10 +386,10 @@ class FastWeightAttention(AttentionLayer):
         self._check_steps("initial_cache")
         attention_layer.cache_length(length)
         tail = batch, (self.kernel_size or 1) - 1, self.num_heads
-        keys = ops.zeros((*tail, self.key_dim), self.compute_dtype)
-        values = ops.zeros((*tail, self.value_dim), self.compute_dtype)
-        state = to_float32(ops.zeros((batch, *self._state_shape), self.compute_dtype))
-        return FastWeightCache(state, keys, values)
+        state = batch, self.num_heads, self.key_dim, self.value_dim + self._sums
+        shapes = state, (*tail, self.key_dim), (*tail, self.value_dim)
+        state, key, value = (ops.zeros(shape, self.compute_dtype) for shape in shapes)
+        return FastWeightCache(to_float32(state), key, value)
 
     def step(
         self, inputs: Tensor, cache: Any, index: Any, mask: Tensor | None = None
@@ -443,17 +406,9 @@ class FastWeightAttention(AttentionLayer):
         if single:
             inputs = ops.expand_dims(inputs, 1)
             mask = None if mask is None else ops.expand_dims(mask, 1)
-        shape, sizes = tuple(cache.state.shape), self._state_shape
-        tail = (self.kernel_size or 1) - 1
-        fits = (*shape[1:], cache.keys.shape[1]) == (*sizes, tail)
-        if not fits or len({shape[0], inputs.shape[0]} - {None}) > 1:
-            raise ValueError(
-                "`cache` must be one of this layer and for this batch: its state must "
-                f"have shape {(inputs.shape[0], *sizes)}, with {tail} earlier keys. "
-                f"Received: cache.state.shape={shape}, {cache.keys.shape[1]} keys"
-            )
-        memory, tails = self._remember(inputs, inputs, mask, cache[1:])
-        heads, state = self._run(self._queries(inputs), memory, cache.state)
+        check_fits(self, "cache", inputs, cache)
+        k, v, gates, tails = self._remember(inputs, inputs, mask, cache[1:])
+        heads, state = self._run(self._queries(inputs), k, v, gates, cache.state)
         output, _ = self._finish(heads, None, inputs, mask)
         cache = FastWeightCache(state, *tails)
         return (ops.squeeze(output, 1) if single else output), cache
@@ -504,30 +459,21 @@ def check_call(
     return query, parts, single
 
 
-def align(
-    length: Any, key: Tensor, value: Tensor, mask: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor | None]:
+def align(length: Any, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple:
     """Gives a memory (B, S, ·) the length T of causal queries.
 
     Later inputs are left out, since no query reads them. Missing inputs are masked.
     """
-    size = key.shape[1]
-    if isinstance(length, int) and size == length:
+    if isinstance(length, int) and key.shape[1] == length:
         return key, value, mask
-    if mask is None:
-        mask = ops.ones((1, 1), "bool")
+    mask = ops.ones((1, 1), "bool") if mask is None else mask
     mask = ops.broadcast_to(mask, ops.shape(key)[:2])
-
-    def aligned(x: Tensor) -> Tensor:
-        room = [(0, 0), (0, length), *[(0, 0)] * (len(x.shape) - 2)]
-        return ops.pad(x, room)[:, :length]
-
-    return aligned(key), aligned(value), aligned(mask)
+    room = [(0, 0), (0, length), (0, 0)]
+    key, value = (ops.pad(x, room)[:, :length] for x in (key, value))
+    return key, value, ops.pad(mask, room[:2])[:, :length]
 
 
-def convolve(
-    x: Tensor, taps: Tensor | None, before: Tensor | None
-) -> tuple[Tensor, Tensor]:
+def convolve(x: Tensor, taps: Any, before: Any) -> tuple[Tensor, Tensor]:
     """Convolves each channel of x (B, S, H, ·) with the K − 1 steps before it.
 
     `before` holds these steps, (B, K − 1, H, ·); None is 0. Returns the last K − 1

@@ -170,39 +170,24 @@ class Hopfield(AttentionLayer):
         self._log_beta: Any = None
 
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
-        query, value, key = checked.with_time(query_shape, value_shape, key_shape)
+        memory = value_shape or query_shape  # no value: an outer layer has the memory
+        query, value, key = checked.with_time(query_shape, memory, key_shape)
         if not self.projections:
             check_static(query, value, key)
-        self._build_heads(query[-1], key[-1], value[-1])
-        checked.check_inputs(query, value, key, None)
-        multi_head.build_projections(self, query, value, key)
-        self._build_beta()
-
-    def build_states(self, query_shape: Any) -> None:
-        """Builds only what `states`, `scaled_states` and `betas` need.
-
-        This method is for an outer layer that has its own keys and values.
-        """
-        self._build_heads(*3 * query_shape[-1:])
-        multi_head.build_part(self, "query", query_shape, self.num_heads, self.key_dim)
-        self._build_beta()
-
-    def _build_heads(self, query: int, key: int, value: int) -> None:
-        """Sets the widths of a head from the widths of the inputs."""
-        if not self.projections:
-            self.key_dim, self.value_dim = key, value
+            self.key_dim, self.value_dim = key[-1], value[-1]
         if self.key_dim is None:
-            width, remainder = divmod(query, self.num_heads)
+            width, remainder = divmod(query[-1], self.num_heads)
             if remainder:
                 raise ValueError(
                     "`num_heads` must divide the width of the query, unless `key_dim` "
-                    f"is given. Received: num_heads={self.num_heads}, width={query}"
+                    f"is given. Received: num_heads={self.num_heads}, width={query[-1]}"
                 )
             self.key_dim = width
         if self.value_dim is None:
             self.value_dim = self.key_dim
-
-    def _build_beta(self) -> None:
+        checked.check_inputs(query, value, key, None)
+        shapes = (query, value, key) if value_shape else (query,)
+        multi_head.build_projections(self, *shapes)
         self._projections = multi_head.Projections(self)
         first = self._first_betas()
         if self.trainable_beta:

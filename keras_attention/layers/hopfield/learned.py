@@ -22,11 +22,7 @@ from keras_attention.layers.base.arguments import (
     positive,
 )
 from keras_attention.layers.base.recording import is_recording, record
-from keras_attention.layers.base.serialization import (
-    Configured,
-    argument_names,
-    export,
-)
+from keras_attention.layers.base.serialization import Configured, argument_names, export
 from keras_attention.layers.hopfield.hopfield import Hopfield, refuse_projected
 from keras_attention.numerics import masks, normalizers
 from keras_attention.ops.hopfield.retrieval import product_top_k
@@ -235,14 +231,10 @@ class HopfieldLayer(TrainablePatterns):
         self.separate_values = separate_values
         self.keys = one_of("keys", keys, (None, "product"))
         self.top_k = top_k if top_k is None else positive("top_k", top_k)
-        self._check_keys()
-
-    def _check_keys(self) -> None:
-        """Raises a ValueError for arguments that do not fit `keys`."""
-        size, top_k, steps = self.num_patterns, self.top_k, self.update_steps
+        size, steps = self.num_patterns, update_steps
         norm = self.hopfield.query_key_normalization
         rules: tuple = (("top_k", top_k, top_k is None, "None, since all are read,"),)
-        if self.keys == "product":
+        if keys == "product":
             square = math.isqrt(size) ** 2 == size
             rules = (
                 ("num_patterns", size, square, "a square number"),
@@ -253,8 +245,7 @@ class HopfieldLayer(TrainablePatterns):
         for name, value, fits, rule in rules:
             if not fits:
                 raise ValueError(
-                    f"`{name}` must be {rule} with keys={self.keys!r}. "
-                    f"Received: {name}={value!r}"
+                    f"`{name}` must be {rule} with {keys=}. Received: {name}={value!r}"
                 )
 
     def _build_for(self, shape: tuple) -> None:
@@ -268,12 +259,10 @@ class HopfieldLayer(TrainablePatterns):
         self.hopfield.build((1, None, shape[-1]), stored, stored)
 
     def _build_products(self, dim: int) -> None:
-        """Builds the sub-keys (H, 2, E/2, n), the values and the queries' projection.
-
-        Keys and values have a length of about 1, as the patterns have.
-        """
+        """Builds sub-keys (H, 2, E/2, n), values and the projection of the queries."""
+        # Keys and values have a length of about 1, as the patterns have.
         hopfield, size = self.hopfield, math.isqrt(self.num_patterns)
-        hopfield.build_states((1, None, dim))
+        hopfield.build((1, None, dim), None)
         heads, width = hopfield.num_heads, hopfield.key_dim
         if width % 2:
             raise ValueError(
@@ -322,8 +311,13 @@ class HopfieldLayer(TrainablePatterns):
         # All inputs share the patterns, so treat the inputs as queries of one sample.
         together = ops.reshape(inputs, (1, -1, inputs.shape[-1]))  # (1, B·T, D)
         mask = None if mask is None else ops.reshape(mask, (1, -1))
-        read = self._read_patterns if self.keys is None else self._read_products
-        output, weights = read(together, mask, *options)
+        if self.keys == "product":
+            output, weights = self._read_products(together, mask, *options)
+        else:
+            stored = (ops.expand_dims(x, 0) for x in (self._values, self._patterns))
+            prepared = self.hopfield.prepare(*stored)  # (1, S, H, E)
+            states = self.hopfield.states(together)
+            output, weights = self.hopfield.associate(states, prepared, mask, *options)
         front = ops.shape(inputs)[:-1]
         output = ops.reshape(output, (*front, *output.shape[2:]))
         if weights is not None:
@@ -332,15 +326,6 @@ class HopfieldLayer(TrainablePatterns):
             weights = ops.moveaxis(weights, -2, 1)  # (B, H, T, S)
         return output, weights
 
-    def _read_patterns(
-        self, inputs: Tensor, mask: Tensor | None, *options: Any
-    ) -> tuple[Tensor, Tensor | None]:
-        """Returns the output (1, T, ·) and the weights (1, H, T, S) of one sample."""
-        key, value = (ops.expand_dims(x, 0) for x in (self._patterns, self._values))
-        prepared = self.hopfield.prepare(value, key)  # (1, S, H, E)
-        states = self.hopfield.states(inputs)
-        return self.hopfield.associate(states, prepared, mask, *options)
-
     def _read_products(
         self,
         inputs: Tensor,
@@ -348,7 +333,7 @@ class HopfieldLayer(TrainablePatterns):
         return_weights: bool,
         training: bool | None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Reads the values of the best product keys; see `_read_patterns`."""
+        """Returns the output (1, T, ·) and the weights (1, H, T, S) of one sample."""
         hopfield, size = self.hopfield, math.isqrt(self.num_patterns)
         half = (hopfield.num_heads, 2, hopfield.key_dim // 2)
         queries = ops.reshape(hopfield.scaled_states(inputs), (-1, *half))
@@ -364,15 +349,13 @@ class HopfieldLayer(TrainablePatterns):
         output = ops.einsum("thk,thkv->tv", dropped, values)
         shape = hopfield.output_shape or output.shape[-1:]
         output = ops.reshape(output, (1, -1, *shape))
-        if return_weights:
-            dtype = weights.dtype
-            halves = [
-                ops.one_hot(i, size, dtype=dtype) for i in (best // size, best % size)
-            ]
-            weights = ops.einsum("htk,htki,htkj->htij", weights, *halves)
-            shape = (1, hopfield.num_heads, -1, self.num_patterns)
-            weights = ops.reshape(weights, shape)
-        return output, weights if return_weights else None
+        if not return_weights:
+            return output, None
+        places = best // size, best % size
+        halves = (ops.one_hot(i, size, dtype=weights.dtype) for i in places)
+        weights = ops.einsum("htk,htki,htkj->htij", weights, *halves)
+        shape = (1, hopfield.num_heads, -1, self.num_patterns)
+        return output, ops.reshape(weights, shape)
 
     def _shapes_of(self, shape: tuple) -> tuple[tuple, tuple]:
         stored = (1, self.num_patterns, shape[-1])

@@ -103,7 +103,9 @@ class Projections:
         return output, weights
 
 
-def build_projections(layer: Any, query: tuple, value: tuple, key: tuple) -> None:
+def build_projections(
+    layer: Any, query: tuple, value: Any = None, key: Any = None
+) -> None:
     """Builds the projections of a layer, with the names and the order of Keras' layer.
 
     Random initializers draw seeds in Keras' order, too.
@@ -112,17 +114,23 @@ def build_projections(layer: Any, query: tuple, value: tuple, key: tuple) -> Non
         layer: a layer with the sizes of its heads, whose methods `_make_dense(rank,
             width, name)` and `_make_last(shape)` return projections.
         query: the shape of the query, (B, ..., Dq).
-        value: the shape of the value.
+        value: the shape of the value; None builds only the projection of the queries.
         key: the shape of the key.
     """
     heads, groups = layer.num_heads, layer.num_key_value_heads
     parts = [("query", query, heads), ("key", key, groups), ("value", value, groups)]
     if getattr(layer, "use_gate", False):
         parts.insert(2, ("gate", query, heads))
-    for name, shape, count in parts:
+    for name, shape, count in parts if value else parts[:1]:
         width = layer.key_dim if name in ("query", "key") else layer.value_dim
         activation = {"activation": "sigmoid"} if name == "gate" else {}
-        build_part(layer, name, shape, count, width, **activation)
+        dense = layer._make_dense(len(shape), (count, width), name, **activation)
+        setattr(layer, f"_{name}_dense", dense)
+        dense.build(shape)
+        # The einsum of a backend would repeat inputs of width 1.
+        dense.input_spec = keras.layers.InputSpec(ndim=len(shape), axes={-1: shape[-1]})
+    if value is None:
+        return
     layer._output_dense = layer._make_last(query)
     layer._output_dense.build((*query[:-1], heads, layer.value_dim))
     if layer.query_key_normalization is not None:
@@ -133,17 +141,6 @@ def build_projections(layer: Any, query: tuple, value: tuple, key: tuple) -> Non
             setattr(layer, f"_{name}", norm)
             norm.build((None, None, None, layer.key_dim))
             norm.supports_masking = True  # avoids a warning about input masks
-
-
-def build_part(
-    layer: Any, name: str, shape: tuple, heads: int, width: int, **options: Any
-) -> None:
-    """Builds the projection of inputs of this shape to heads of this width."""
-    dense = layer._make_dense(len(shape), (heads, width), name, **options)
-    setattr(layer, f"_{name}_dense", dense)
-    dense.build(shape)
-    # The einsum of a backend would repeat inputs of width 1.
-    dense.input_spec = keras.layers.InputSpec(ndim=len(shape), axes={-1: shape[-1]})
 
 
 def projection(

@@ -21,42 +21,12 @@ from keras_attention.layers.base.serialization import (
 from keras_attention.layers.transformer.blocks import (
     ORDERED,
     Block,
+    TransformerEncoderBlock,
     copy_layer,
     is_layer,
 )
 
 Tensor = Any
-
-
-class MultiheadAttentionBlock(Block):
-    """Attention of x to y and an MLP, each with a residual and a norm: MAB(x, y).
-
-    MAB(x, x) is a `TransformerEncoderBlock`. Pre-norm, x and y pass the same norm.
-    """
-
-    def build(self, inputs_shape: Any) -> None:
-        self._build_feedforward(self._build_self_attention(inputs_shape))
-        self.built = True
-
-    def call(
-        self,
-        inputs: Tensor,
-        memory: Tensor,
-        inputs_mask: Tensor | None = None,
-        memory_mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> tuple[Tensor, Tensor | None]:
-        x, weights = self._attend(
-            "self_attention",
-            inputs,
-            self._sublayer_input(self.self_attention_norm, memory),
-            return_attention_scores,
-            training,
-            query_mask=inputs_mask,
-            value_mask=memory_mask,
-        )
-        return self._feed_forward(x, training), weights
 
 
 @export
@@ -67,8 +37,8 @@ class InducedSetAttention(Configured, keras.layers.Layer):
         output    = MAB(x, MAB(I, x))
 
     The points I (M, D) attend to the set, and the set attends to the result. The cost
-    is M · S, not S² as with a `TransformerEncoderBlock`. `HopfieldPooling` behind a few
-    of these layers completes the Set Transformer.
+    is M · S, not S² as with a `TransformerEncoderBlock`, which is MAB(x, x).
+    `HopfieldPooling` behind a few of these layers completes the Set Transformer.
 
     Args:
         num_points: M, the number of inducing points.
@@ -91,8 +61,8 @@ class InducedSetAttention(Configured, keras.layers.Layer):
         the mask of the inputs.
 
     Raises:
-        ValueError: for a `num_points` below 1; an `attention` with a position or a
-            window; and as in `TransformerEncoderBlock`.
+        ValueError: for a `num_points` below 1; an `attention` that depends on the order
+            of the elements; and as in `TransformerEncoderBlock`.
 
     Example:
 
@@ -140,7 +110,9 @@ class InducedSetAttention(Configured, keras.layers.Layer):
                 f"`attention` must have none of {list(ORDERED)}: the elements of a set "
                 f"have no order. Received: attention with {wrong}"
             )
-        if is_layer(attention) and not as_attention(attention).separates_texts:
+        is_local = config.get("locality", "global") != "global"
+        layer = as_attention(attention) if is_layer(attention) else None
+        if layer is not None and (is_local or not layer.separates_texts):
             raise ValueError(
                 "`attention` must not depend on the order of queries or keys: the "
                 f"elements of a set have none. Received: attention={attention!r}"
@@ -148,8 +120,8 @@ class InducedSetAttention(Configured, keras.layers.Layer):
         for name in argument_names(Block):  # they are part of the config
             setattr(self, name, getattr(self.points_block, name))
 
-    def _block(self, name: str, *options: Any) -> MultiheadAttentionBlock:
-        block = MultiheadAttentionBlock(*options, dtype=self.dtype_policy, name=name)
+    def _block(self, name: str, *options: Any) -> TransformerEncoderBlock:
+        block = TransformerEncoderBlock(*options, dtype=self.dtype_policy, name=name)
         pass_on_policies(self, block)
         return block
 
@@ -170,12 +142,19 @@ class InducedSetAttention(Configured, keras.layers.Layer):
         mask = self.inputs_block._check_mask("mask", mask, inputs)
         points = ops.cast(self.points, self.compute_dtype)
         points = ops.broadcast_to(points, (ops.shape(inputs)[0], *points.shape))
-        scores = return_attention_scores
-        options: Any = {"return_attention_scores": scores, "training": training}
-        points, to_set = self.points_block(points, inputs, memory_mask=mask, **options)
-        x, to_points = self.inputs_block(inputs, points, inputs_mask=mask, **options)
-        return (x, (to_set, to_points)) if scores else x
+        first, last = self.points_block, self.inputs_block
+        options = return_attention_scores, training
+        points, to_set = _mab(first, points, inputs, *options, value_mask=mask)
+        x, to_points = _mab(last, inputs, points, *options, query_mask=mask)
+        return (x, (to_set, to_points)) if return_attention_scores else x
 
     def get_config(self) -> dict[str, Any]:
         attention = self.points_block.get_config()["attention"]
         return {**super().get_config(), "attention": attention}
+
+
+def _mab(block: Any, x: Tensor, y: Tensor, *options: Any, **masks: Any) -> tuple:
+    """Returns MAB(x, y) and its weights; pre-norm, x and y pass the same norm."""
+    y = block._sublayer_input(block.self_attention_norm, y)
+    x, weights = block._attend("self_attention", x, y, *options, **masks)
+    return block._feed_forward(x, options[-1]), weights

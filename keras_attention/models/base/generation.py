@@ -183,7 +183,8 @@ class GeneratesTargets(Generates):
     @property
     def _source_ids(self) -> int | None:
         """The number of ids that a source may have; None for another input."""
-        return self.source_vocabulary_size
+        size = self.source_vocabulary_size
+        return size and size + getattr(self, "extra_ids", 0)
 
     def generate(
         self,

@@ -55,10 +55,9 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
         p(w) = g softmax(W_o [sₜ; cₜ])_w + (1 − g) Σ_{i: source i = w} αₜᵢ
         g    = σ(w · [sₜ; cₜ; E yₜ₋₁] + b)
 
-    The ids V, V + 1, … stand for the words of a source that the vocabulary lacks, in
-    order of their first appearance. A source, its target and its labels use the same
-    ids, from `keras_attention.text.Vocabulary.extended`. Encoder and decoder read these
-    ids as the unknown word, id 1.
+    In a source, its target and its labels, the ids V, V + 1, … stand for the words of
+    the source that the vocabulary lacks (`keras_attention.text.Vocabulary.extended`).
+    Encoder and decoder read these ids as the unknown word, id 1.
 
     Args:
         source_vocabulary_size: the number of source tokens, including padding 0.
@@ -99,10 +98,10 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
         ValueError: for sizes below 1; an unknown cell or attention; an attention layer
             that learns only through the weights that it returns
             (`HardAttention(estimator="reinforce")`); a dropout outside [0, 1); a
-            sampling probability outside [0, 1], or above 0 without attention; or `copy`
-            with two vocabularies, with a sampling probability above 0, or without
-            attention weights. Calls also raise it for ids in NumPy arrays that are
-            below 0 or not below the number of ids.
+            sampling probability outside [0, 1], or above 0 without attention or with
+            `copy`; or `copy` with two vocabularies or without attention weights. Calls
+            also raise it for ids in NumPy arrays that are below 0 or not below the
+            number of ids.
 
     Example:
 
@@ -235,9 +234,8 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
         else:
             words, weights = parts.dropout(parts.embed_target(target)), None
             if copy:
-                outputs, weights = rnn(
-                    words, memory, return_attention_scores=True, **options
-                )
+                options["return_attention_scores"] = True
+                outputs, weights = rnn(words, memory, **options)
             elif attends:
                 outputs = rnn(words, memory, **options)
             else:
@@ -252,11 +250,6 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
     def extra_ids(self) -> int:
         """X, the number of ids for words of a source that the vocabulary lacks."""
         return self._parts.extra_ids
-
-    @property
-    def _source_ids(self) -> Any:
-        size: Any = self.source_vocabulary_size
-        return size + self.extra_ids
 
     @property
     def _target_ids(self) -> Any:
@@ -296,8 +289,7 @@ class _Parts(SimpleNamespace):
     def encode(self, source: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
         """Returns h (B, S, ·), the decoder's first state, and the mask (B, S)."""
         is_valid = ops.not_equal(source, 0)
-        words = self.source_embedding(self.known(source))
-        words = self.dropout(words)  # (B, S, D)
+        words = self.dropout(self.source_embedding(self.known(source)))  # (B, S, D)
         memory, *states = self.encoder(words, mask=is_valid)
         bridged = []
         for n, dense in enumerate(self.bridge):
@@ -318,13 +310,10 @@ class _Parts(SimpleNamespace):
     def logits_of(
         self, outputs: Tensor, words: Tensor, weights: Tensor | None, source: Any
     ) -> Tensor:
-        """Returns the logits of the decoder's outputs; with extra ids, log p.
+        """Returns the logits of the decoder's outputs (B, T, ·); with extra ids, log p.
 
-        Args:
-            outputs: (B, T, ·), or (B, ·) for one step, as the other arguments.
-            words: the embeddings of the words that the decoder has read, (B, T, D).
-            weights: the attention to the source, (B, T, S) or (B, H, T, S).
-            source: ids (B, S).
+        The decoder has read `words`, (B, T, D), and attended to the source, ids (B, S),
+        with `weights`, (B, T, S) or (B, H, T, S). For one step, there is no T axis.
         """
         logits = self.logits(outputs)
         if not self.extra_ids:

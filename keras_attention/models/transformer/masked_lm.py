@@ -149,9 +149,8 @@ class MaskedLM(FillsBlanks, ConfiguredModel):
         ) -> Tensor:
             mask = ops.not_equal(tokens, 0)
             x = backbone(tokens, segment_ids=segment_ids, mask=mask)  # (B, T, D)
-            x = ops.take_along_axis(
-                x, ops.expand_dims(mask_positions, 2), axis=1
-            )  # (B, P, D)
+            indices = ops.expand_dims(mask_positions, 2)
+            x = ops.take_along_axis(x, indices, axis=1)  # (B, P, D)
             hidden = head_norm(dense(x)) if head is None else head(x)
             if hidden.shape[-1] != dim:
                 raise ValueError(

@@ -26,8 +26,8 @@ class PackedModel(ConfiguredModel):
     """Reads several texts in each row, with the layers and weights of a Transformer.
 
     Short texts then need less padding, and each text gets the outputs and gradients of
-    a row of its own: a token attends only to its text, and its position counts from the
-    first token of its text. `keras_attention.text.pack` makes the rows.
+    a row of its own: a token attends only to tokens with its segment id, and its
+    position counts from the first of them. `keras_attention.text.pack` makes the rows.
 
     Train this model, and use `model`, which has the same weights, for everything else:
     `generate`, methods that take strings, presets, `export`.
@@ -45,9 +45,6 @@ class PackedModel(ConfiguredModel):
         The logits of `model`; of a `TransformerClassifier` (B, N, C), for the texts
         1 … N. A text without tokens has the sum 0.
 
-    Masking:
-        A token attends only to tokens with its segment id; padding attends to nothing.
-
     Raises:
         ValueError: for another `model`; a `max_segments` that is missing, superfluous
             or below 1; or an attention whose queries depend on the previous one, or on
@@ -57,13 +54,10 @@ class PackedModel(ConfiguredModel):
 
     Example:
 
-    >>> import numpy as np
     >>> from keras_attention.models import CausalLM, PackedModel
     >>> from keras_attention.text import pack
     >>> model = CausalLM(11, num_layers=2, dim=8, num_heads=2, intermediate_dim=16)
     >>> rows = pack([[5, 6, 7], [8, 9], [10, 3, 4]], length=6)
-    >>> rows.inputs["segment_ids"].tolist()
-    [[1, 1, 1, 2, 2, 2], [1, 1, 0, 0, 0, 0]]
     >>> tuple(PackedModel(model)(rows.inputs).shape)
     (2, 6, 11)
 
@@ -118,10 +112,11 @@ class PackedModel(ConfiguredModel):
         self.model.check_given({k: x for k, x in given.items() if x is not ids})
         if ids is None or "tokens" not in given:
             return
-        if tuple(ids.shape) != tuple(given["tokens"].shape):
+        shapes = tuple(ids.shape), tuple(given["tokens"].shape)
+        if shapes[0] != shapes[1]:
             raise ValueError(
                 "`segment_ids` must have the shape of `tokens`. Received: shapes "
-                f"{tuple(ids.shape)} and {tuple(given['tokens'].shape)}"
+                f"{shapes[0]} and {shapes[1]}"
             )
         check_ids("segment_ids", ids, (self.max_segments or np.inf) + 1)
         if not isinstance(ids, np.ndarray):

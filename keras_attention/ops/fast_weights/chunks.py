@@ -32,9 +32,7 @@ def each(function: Callable, *tensors: Any) -> list:
     return [x if x is None else function(x) for x in tensors]
 
 
-def _by_halves(
-    rows: Tensor, key: Tensor, log_decay: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+def _by_halves(rows: Tensor, key: Tensor, log_decay: Tensor) -> tuple:
     """Returns rowₜᵀ (Γₜ / Γᵢ ⊙ kᵢ) for i ≤ t, and the sums before and after each step.
 
     Between the halves of a chunk, Γₜ / Γᵢ is the product of the decays from i to the
@@ -166,29 +164,20 @@ def prepare(
     return Chunks(q, k, v, e, reading, solution, decay, stack, merge)
 
 
-def run(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    erase: Tensor | None,
-    log_decay: Tensor | None,
-    state: Tensor,
-    chunk_size: int,
-) -> tuple[Tensor, Tensor]:
-    """Computes all steps of a sequence in chunks; see `prepare`.
+def run(arguments: tuple, state: Tensor) -> tuple[Tensor, Tensor]:
+    """Computes all steps of a sequence in chunks, for the arguments of `prepare`.
 
-    Returns:
-        The outputs (B, T, H, V) and the state (B, H, D, V) after the last step.
+    Returns the outputs (B, T, H, V) and the state (B, H, D, V) after the last step.
     """
-    c = prepare(query, key, value, erase, log_decay, chunk_size)
+    c = prepare(*arguments)
     changes = [c.key, c.value, c.erase, c.decay]
-    if erase is None:  # what is written does not depend on the state
+    if c.erase is None:  # what is written does not depend on the state
         changes[:2] = [None, ops.matmul(c.key, c.value)]  # (X, D, V)
     named = {n: c.stack(x) for n, x in zip("kved", changes) if x is not None}
 
     def next_chunk(state: Tensor, now: dict) -> tuple[Tensor, tuple]:
         decayed = now["d"] * state if "d" in now else state
-        if erase is None:
+        if c.erase is None:
             return decayed + now["v"], (state,)
         written = now["v"] - ops.matmul(now["e"], state)  # (B, H, C, V)
         return decayed + ops.matmul(now["k"], written), (state, written)

@@ -72,14 +72,11 @@ def linear_attention(
     >>> output, state = ops.linear_attention(x, x, x)
     >>> np.asarray(output)[0, :, 0, 0].tolist()
     [2.0, 4.0, 6.0]
-    >>> tuple(state.shape)
-    (1, 1, 2, 2)
 
     Reference:
-        Katharopoulos et al., "Transformers are RNNs: fast autoregressive transformers
-        with linear attention" (2020), section 3.4; fast weights: Schmidhuber,
-        "Learning to control fast-weight memories" (1992); a decay of each channel, in
-        chunks: Yang et al., "Gated linear attention Transformers with
+        Katharopoulos et al., "Transformers are RNNs" (2020), section 3.4; fast weights:
+        Schmidhuber, "Learning to control fast-weight memories" (1992); a decay of each
+        channel, in chunks: Yang et al., "Gated linear attention Transformers with
         hardware-efficient training" (2024).
     """
     arguments = query, key, value, None, None, log_decay, mask, state
@@ -96,12 +93,9 @@ def linear_attention_step(
     normalize: bool = False,
     mask: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Computes one step of :func:`linear_attention`.
+    """Computes one step of :func:`linear_attention`; no argument has the axis T.
 
-    The arguments have the shapes that they have there, without the axis T.
-
-    Returns:
-        The output (B, H, V) and the next state.
+    Returns the output (B, H, V) and the next state.
     """
     return _step((query, key, value, None, None, log_decay, mask, state), normalize)
 
@@ -128,25 +122,12 @@ def delta_rule(
     of gradient descent on |Sᵀ kₜ − vₜ|² / 2. Keys should have length 1: for longer
     keys, the steps can diverge.
 
-    Args:
-        query: (B, T, H, D).
-        key: (B, T, H, D), usually of length 1.
-        value: (B, T, H, V).
-        erase: the erase strength e, (B, T, H) or (B, T, H, D).
-        write: the write strength w, (B, T, H) or (B, T, H, V). By default that of
-            `erase`, which must then be (B, T, H).
-        log_decay: log a ≤ 0, (B, T, H) or (B, T, H, D); None for no decay.
-        mask: booleans (B, T), True = the step is valid.
-        state: (B, H, D, V), the memory before the first step; 0 by default.
-        chunk_size: see :func:`linear_attention`.
-
-    Returns:
-        The outputs (B, T, H, V) in the dtype of the query, and the state (B, H, D, V)
-        after the last step, in float32.
+    The erase strength e is (B, T, H) or (B, T, H, D), and the write strength w is
+    (B, T, H) or (B, T, H, V). By default, w = e, which must then be (B, T, H). The
+    other arguments and the results are those of :func:`linear_attention`.
 
     Raises:
-        ValueError: if the shapes do not fit each other, `write` is missing, or
-            `chunk_size` is no power of two or exceeds T.
+        ValueError: as for linear attention, or if `write` is missing.
 
     Example:
 
@@ -163,10 +144,8 @@ def delta_rule(
         al., "Linear Transformers are secretly fast weight programmers" (2021); in
         chunks: Yang et al., "Parallelizing linear Transformers with the delta rule over
         sequence length" (2024); with a decay of each head: Yang et al., "Gated Delta
-        networks: improving Mamba2 with delta rule" (2025); of each channel: Kimi Team,
-        "Kimi Linear: an expressive, efficient attention architecture" (2025); separate
-        strengths of each channel: Hatamizadeh et al., "Gated DeltaNet-2: decoupling
-        erase and write in linear attention" (2026).
+        networks" (2025); of each channel: Kimi Team, "Kimi Linear" (2025); separate
+        strengths of each channel: Hatamizadeh et al., "Gated DeltaNet-2" (2026).
     """
     arguments = query, key, value, erase, write, log_decay, mask, state
     return _run(arguments, chunk_size)
@@ -183,26 +162,18 @@ def delta_rule_step(
     *,
     mask: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Computes one step of :func:`delta_rule`.
+    """Computes one step of :func:`delta_rule`; no argument has the axis T.
 
-    The arguments have the shapes that they have there, without the axis T.
-
-    Returns:
-        The output (B, H, V) and the next state.
+    Returns the output (B, H, V) and the next state.
     """
     return _step((query, key, value, erase, write, log_decay, mask, state))
 
 
 def read(query: Tensor, state: Tensor, *, normalize: bool = False) -> Tensor:
-    """Reads a state with any number of queries, o = Sᵀ q.
+    """Reads a state (B, H, D, V) with any number of queries (B, T, H, D), o = Sᵀ q.
 
-    Args:
-        query: (B, T, H, D).
-        state: (B, H, D, V), or (B, H, D, V + 1) with `normalize`.
-        normalize: see :func:`linear_attention`.
-
-    Returns:
-        (B, T, H, V), in the dtype of the query.
+    Returns (B, T, H, V), in the dtype of the query. With `normalize`, the state is that
+    of :func:`linear_attention`, (B, H, D, V + 1).
     """
     q = to_float32(ops.convert_to_tensor(query))
     output = ops.einsum("bthd,bhdv->bthv", q, ops.cast(state, q.dtype))
@@ -224,39 +195,25 @@ def weights(
         weights = (Q Kᵀ ⊙ decays) (I + A)⁻¹ diag(w)
 
     where Aₜᵢ is (eₜ ⊙ kₜ)ᵀ kᵢ times the decay between i < t. Without `erase`, A is 0.
-    Weights can be negative, and need not sum to 1. Time grows with T³: this is for
-    looking at a memory, not for training.
+    Weights can be negative, and need not sum to 1. They are computed as the outputs for
+    values that are unit vectors, in a time that grows with T².
 
-    Args:
-        query: (B, T, H, D).
-        key: (B, T, H, D).
-        erase: as for :func:`delta_rule`; None for linear attention.
-        write: (B, T, H), by default `erase`, or 1 without it.
-        log_decay: (B, T, H) or (B, T, H, D); None for no decay.
-        normalize: see :func:`linear_attention`.
-        mask: booleans (B, T), True = the step is valid.
-
-    Returns:
-        (B, H, T, T) in float32.
+    The arguments are those of :func:`delta_rule`, or of :func:`linear_attention` if
+    `erase` is None; `write` must be (B, T, H), and is `erase` or 1 by default. The
+    weights are (B, H, T, T), in float32.
 
     Raises:
         ValueError: if the shapes do not fit each other, or `write` has channels.
     """
-    q, k, w, e, g, _ = _inputs((query, key, None, erase, write, log_decay, mask, None))
-    loop.check_length(k.shape[1])
-    length = ops.shape(k)[1]
-    if not isinstance(k.shape[1], Integral):
-        raise ValueError(
-            "`key` must have a known length for the weights. Received: "
-            f"key.shape={tuple(k.shape)}"
-        )
-    c = chunks.prepare(q, k, w, e, g, chunks.power_of_two(int(k.shape[1])))
-    products = c.reading if e is None else ops.matmul(c.reading, c.solution)
-    products = c.stack(products)[0, :, :, :length, :length]  # (B, H, T, T)
-    products = products * ops.transpose(w, (0, 2, 3, 1))
+    q, k, w, e, g, s = _inputs((query, key, None, erase, write, log_decay, mask, None))
+    t = masks.positions(ops.shape(k)[1])
+    unit = ops.cast(ops.equal(t[:, None, None], t), k.dtype)  # (T, 1, T)
+    size = _chunk_size(None, k.shape[1])
+    output, _ = chunks.run((q, k, w * unit, e, g, size), s + 0 * unit[0])
+    output = ops.transpose(output, (0, 2, 1, 3))  # (B, H, T, T)
     if normalize:
-        products = _divided(products, ops.sum(products, axis=-1, keepdims=True))
-    return products
+        output = _divided(output, ops.sum(output, axis=-1, keepdims=True))
+    return output
 
 
 def last_keys(
@@ -270,34 +227,19 @@ def last_keys(
     """Returns the keys k̂ for which the state after all steps is Σ k̂ᵢ vᵢᵀ.
 
     A query q that reads this state gives value i the weight qᵀ k̂ᵢ. k̂ᵢ is wᵢ kᵢ after
-    all later steps have decayed it and erased from it.
-
-    Args:
-        key: (B, S, H, D).
-        erase: as for :func:`delta_rule`; None for linear attention.
-        write: (B, S, H), by default `erase`, or 1 without it.
-        log_decay: (B, S, H) or (B, S, H, D); None for no decay.
-        mask: booleans (B, S), True = the step is valid.
-
-    Returns:
-        (B, S, H, D) in float32.
-
-    Raises:
-        ValueError: if the shapes do not fit each other, or `write` has channels.
+    all later steps have decayed it and erased from it. The arguments and errors are
+    those of :func:`weights`; the keys (B, S, H, D) are float32.
     """
     _, k, w, e, g, _ = _inputs((key, key, None, erase, write, log_decay, mask, None))
     return chunks.last_keys(k, w, e, g, _chunk_size(None, k.shape[1]))
 
 
-def _run(
-    arguments: tuple, chunk_size: int | None, normalize: bool = False
-) -> tuple[Tensor, Tensor]:
+def _run(arguments: tuple, chunk_size: int | None, normalize: bool = False) -> tuple:
     """Computes a rule over a sequence; see `_inputs` for the arguments."""
-    query, key = arguments[:2]
-    q, k, v, e, g, state = _inputs(arguments, normalize)
-    size = _chunk_size(chunk_size, key.shape[1])
-    output, state = chunks.run(q, k, v, e, g, state, size)
-    return _output(output, query.dtype, normalize), state
+    *tensors, state = _inputs(arguments, normalize)
+    size = _chunk_size(chunk_size, arguments[1].shape[1])
+    output, state = chunks.run((*tensors, size), state)
+    return _output(output, arguments[0].dtype, normalize), state
 
 
 def _step(arguments: tuple, normalize: bool = False) -> tuple[Tensor, Tensor]:
@@ -318,13 +260,9 @@ def _step(arguments: tuple, normalize: bool = False) -> tuple[Tensor, Tensor]:
 def _inputs(arguments: tuple, normalize: bool = False) -> Any:
     """Checks the arguments of a rule, and applies the strengths and the mask.
 
-    Args:
-        arguments: query, key, value, erase, write, log_decay, mask and state.
-        normalize: whether to append ones to the value, whose sums are those of keys.
-
-    Returns:
-        The query, the key, w ⊙ v, e ⊙ k or None, the log decay (B, T, H, 1 or D) or
-        None, and the state, all in float32. Without a value, v is 1, (B, T, H, 1).
+    Returns the query, the key, w ⊙ v, e ⊙ k or None, the log decay (B, T, H, 1 or D) or
+    None, and the state, all in float32. Without a value, v is 1, (B, T, H, 1). With
+    `normalize`, the values end in ones, whose sums are those of the keys.
     """
     query, key, value, erase, write, log_decay, mask, state = arguments
     if normalize:

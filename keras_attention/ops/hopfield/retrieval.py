@@ -1,7 +1,6 @@
 """Retrieval by Hopfield networks: error bounds, product keys and storage capacities.
 
-The first functions run on every backend. The capacities are
-Python numbers, for comparing measurements with the theory.
+The capacities are Python numbers, for comparing measurements with the theory.
 
 Shapes: T states, S stored patterns (N in the papers), D width; "..." for any leading
 axes.
@@ -158,8 +157,8 @@ def product_top_k(first: Tensor, second: Tensor, k: int) -> tuple[Tensor, Tensor
     The scores of n² product keys are such sums: each key consists of one of n first and
     one of n second halves (sub-keys). A sum is among the k largest only if aᵢ and bⱼ
     are each among the k largest of their list. The paper therefore compares k² sums.
-    Here, not in the paper, only the sums of the r-th largest aᵢ and the s-th largest bⱼ
-    with r s ≤ k are compared, about k ln k, since r s − 1 others are at least as large.
+    Here, only the sums of the r-th largest aᵢ and the s-th largest bⱼ with r s ≤ k are
+    compared, about k ln k, since r s − 1 others are at least as large.
 
     Args:
         first: a, (..., n).
@@ -174,9 +173,8 @@ def product_top_k(first: Tensor, second: Tensor, k: int) -> tuple[Tensor, Tensor
 
     >>> import numpy as np
     >>> from keras_attention.ops import retrieval
-    >>> sums, indices = retrieval.product_top_k(
-    ...     np.array([[1.0, 5.0, 0.0]]), np.array([[2.0, 0.5, 7.0]]), k=2
-    ... )
+    >>> a, b = np.array([[1.0, 5.0, 0.0]]), np.array([[2.0, 0.5, 7.0]])
+    >>> sums, indices = retrieval.product_top_k(a, b, k=2)
     >>> np.asarray(sums).tolist(), np.asarray(indices).tolist()
     ([[12.0, 8.0]], [[5, 2]])
 

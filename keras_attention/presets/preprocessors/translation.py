@@ -37,8 +37,6 @@ class TranslationPreprocessor(PairPreprocessor):
         ValueError: `max_words` is below 1, or a vocabulary is not of that class.
     """
 
-    extends_vocabulary = True
-
     def __init__(
         self,
         source_vocabulary: Vocabulary,
@@ -48,36 +46,28 @@ class TranslationPreprocessor(PairPreprocessor):
         super().__init__(source_vocabulary, target_vocabulary)
         self.max_words = positive("max_words", max_words)
 
-    def encode(
-        self, text: str | Sequence[str], extra_ids: int = 0
-    ) -> dict[str, np.ndarray]:
+    def encode(self, text: Sequence[str], extra_ids: int = 0) -> dict[str, np.ndarray]:
         """Returns the input "source" (B, S) int32, padded with 0.
 
         Args:
             text: a string, or a list of B strings.
-            extra_ids: the number of unknown words of a text that get ids of their own,
-                which is the model's `extra_ids`.
+            extra_ids: the model's `extra_ids`, for unknown words of a text.
 
         Raises:
             ValueError: a text has no words, more than `max_words`, or, without
                 `extra_ids`, only unknown ones; `text` is no string and no list of
                 strings; or there are `extra_ids` and two different vocabularies.
         """
-        rows = [
-            sentences.encode(
-                name, line, self._extended(line, extra_ids)[0], self.max_words
-            )
-            for name, line in sentences.named("text", text).items()
-        ]
+        rows = []
+        for name, line in sentences.named("text", text).items():
+            vocabulary, _ = self._extended(line, extra_ids)
+            rows.append(sentences.encode(name, line, vocabulary, self.max_words))
         return {"source": sentences.pad(rows)}
 
     def decode(self, tokens: Any, text: Any = None, extra_ids: int = 0) -> list[str]:
         """Returns the sentences of tokens (B, T), each up to its end token.
 
-        Args:
-            tokens: the ids that the network has written.
-            text: the argument of `encode`, if there are `extra_ids`.
-            extra_ids: the argument of `encode`.
+        With `extra_ids`, `text` and `extra_ids` are those of `encode`.
         """
         lines = [""] * len(tokens)
         if extra_ids:

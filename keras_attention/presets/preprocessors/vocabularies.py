@@ -29,7 +29,6 @@ class PairPreprocessor(Preprocessor):
     """A preprocessor with a vocabulary to read and another one to write."""
 
     _level = "word"
-    extends_vocabulary = False  # whether `encode` takes `extra_ids`
     encode: Any
     decode: Any
     _assets: ClassVar[dict[str, tuple[str, Any, Any]]] = {
@@ -57,7 +56,7 @@ class PairPreprocessor(Preprocessor):
         start = self.target_vocabulary.start_token_id
         extra_ids = getattr(model, "extra_ids", 0)  # of a model that copies words
         copying: dict[str, Any] = {"extra_ids": extra_ids} if extra_ids else {}
-        if copying and not self.extends_vocabulary:
+        if copying and self._level != "word":
             raise ValueError(
                 "The preprocessor of a model that copies words must be a "
                 f"`TranslationPreprocessor`. Received: a {type(self).__name__}"
@@ -73,8 +72,7 @@ class PairPreprocessor(Preprocessor):
             stop_token_ids=self.target_vocabulary.end_token_id,
             **options,
         )
-        if copying:
-            copying["text"] = text
+        copying |= {"text": text} if copying else {}
         answers: list[Any] = self.decode(tokens, **copying)
         for line, answer in zip(sentences.named("text", text).values(), answers):
             self.check_answer(line, answer)

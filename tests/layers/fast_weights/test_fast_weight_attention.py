@@ -71,7 +71,7 @@ def test_the_memory_has_the_same_size_for_every_length(length):
     layer.build((None, None, D), (None, None, D))
     cache = layer.initial_cache(B, length)
     assert tuple(cache.state.shape) == (B, 3, 2, 5)
-    assert tuple(cache.keys.shape) == (B, 3, 3, 2)
+    assert tuple(cache.key.shape) == (B, 3, 3, 2)
 
 
 @forms
@@ -83,14 +83,10 @@ def test_weights_sum_the_values_of_the_heads(form, causal):
     with record_attention() as maps:
         output, weights = layer(x, x, return_attention_scores=True, **options)
     np.testing.assert_array_equal(to_numpy(maps[layer.path]), to_numpy(weights))
-    memory, _ = layer._remember(
-        ops.convert_to_tensor(x),
-        ops.convert_to_tensor(x),
-        ops.convert_to_tensor(mask),
-        None,
-    )
-    heads = ops.einsum("bhts,bshv->bthv", weights, memory.value)
-    again, _ = layer._finish(heads, None, ops.convert_to_tensor(x), None)
+    x, mask = ops.convert_to_tensor(x), ops.convert_to_tensor(mask)
+    _, values, *_ = layer._remember(x, x, mask)
+    heads = ops.einsum("bhts,bshv->bthv", weights, values)
+    again, _ = layer._finish(heads, None, x, None)
     np.testing.assert_allclose(to_numpy(again), to_numpy(output), atol=1e-5)
     if causal:
         assert not np.triu(to_numpy(weights), 1).any()

@@ -137,6 +137,10 @@ def test_a_set_transformer_without_padding_and_with_it():
             "`attention` must not depend on the order of queries or keys",
         ),
         (
+            {"num_heads": None, "attention": layers.LuongAttention("dot", "local-p")},
+            "`attention` must not depend on the order of queries or keys",
+        ),
+        (
             {
                 "num_heads": None,
                 "attention": layers.MultiHeadAttention(3, 4, sliding_window=5),
