@@ -111,7 +111,7 @@ def trace_steps(model: Any, step: Callable[[], Any]) -> None:
     import keras
 
     replayer = getattr(model, "_replayer", None)
-    if keras.backend.backend() != "torch" or replayer is None:
+    if keras.backend.backend() != "torch" or replayer is None or model.run_eagerly:
         return
     end = time.perf_counter() + TRACING_SECONDS
     while time.perf_counter() < end and not replayer.has_settled:
