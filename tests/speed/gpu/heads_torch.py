@@ -70,9 +70,7 @@ def peers(mask: Mask, sizes: Any) -> tuple[dict[str, Form], dict[str, str]]:
     elif mask.slopes is not None:
         bias = heads.alibi(mask).astype("float32")
         shown = np.where(shown, bias, -np.inf)
-    forms["SDPA"] = Form(
-        lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), "BHTD", (shown,)
-    )
+    forms["SDPA"] = Form(sdpa, "BHTD", (shown,))
     if mask.hides:
         forms[NESTED] = _nested(mask)
     elif torch.cuda.is_available() or sizes["mode"] == "fwd":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -163,9 +164,7 @@ def _variants(backend: str, make: Callable[[str], Any]) -> Sides:
     return {name: functools.partial(build, name) for name in names}, skipped
 
 
-def _training(
-    backend: str, make: Callable[[str], Any], peers: tuple[str, ...]
-) -> Sides:
+def _training(backend: str, make: Callable[[str], Any], *peers: str) -> Sides:
     """Returns the sides of a training step. Each is compared with the last one."""
     makers, skipped = _variants(backend, make)
     makers |= {name: functools.partial(make, name) for name in peers}
@@ -209,7 +208,7 @@ def _memn2n(backend: str, sizes: Any) -> Sides:
         )
         return TrainingStep(model, inputs, answer, backend)
 
-    return _training(backend, make, (KERAS,))
+    return _training(backend, make, KERAS)
 
 
 class KerasMemN2N(keras.Model):
@@ -245,7 +244,7 @@ class KerasMemN2N(keras.Model):
         ]
         asked = ops.cast(question != 0, "float32")[..., None]
         state = ops.sum(self.words[0](question) * self.position * asked, 1)  # (B, D)
-        for key, value in zip(memories, memories[1:]):
+        for key, value in itertools.pairwise(memories):
             p = ops.softmax(ops.einsum("bmd,bd->bm", key, state))
             state = state + ops.einsum("bm,bmd->bd", p, value)
         return ops.matmul(state, ops.transpose(self.words[-1].embeddings))  # (B, V)
@@ -277,7 +276,7 @@ def _attention_rnn(backend: str, sizes: Any) -> Sides:
         replayed = backend == "torch" and name in ("ours", GRAPHS)
         return TrainingStep(model, inputs, targets, backend, replayed=replayed)
 
-    return _training(backend, make, (attention_rnn.PEER,))
+    return _training(backend, make, attention_rnn.PEER)
 
 
 def _dnc(backend: str, sizes: Any) -> Sides:
@@ -289,7 +288,7 @@ def _dnc(backend: str, sizes: Any) -> Sides:
         every = {**sizes, "compiler": "default"}
         return dnc._ours(every, inputs, targets, backend, replayed=name != EAGER)
 
-    return _training(backend, make, ())
+    return _training(backend, make)
 
 
 def _fit(backend: str, sizes: Any) -> Sides:

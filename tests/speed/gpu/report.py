@@ -117,7 +117,7 @@ def cell(row: Result) -> str:
 
 
 def milliseconds(side: dict[str, Any]) -> float:
-    """Returns the median of a call: by the device's events, else by the host's clock."""
+    """Returns the median of a call: by events of the device if it has some."""
     return side.get("device_ms", side["wall_ms"])[1]
 
 

@@ -182,71 +182,50 @@ def _layers(quick: bool) -> list[Row]:
 
 
 def _models(quick: bool) -> list[Row]:
-    def size(**sizes: Any) -> dict[str, Any]:
-        return sizes
+    def size(text: str) -> dict[str, Any]:
+        pairs = (part.split("=") for part in text.split())
+        return {name: int(number) for name, number in pairs}
 
-    both = {"mode": "fwd+bwd"}
-    joint = size(B=32, V=190, d=50, M=50, L=12)
-    table = [  # rank, name, sizes, toy sizes, what is counted
-        (0, "MemN2N", joint, size(B=4, V=22, d=8, M=5, L=4), "questions"),
-        (
-            0,
-            "AttentionRNN",
-            size(B=32, T=30, S=30, U=128),
-            size(B=2, T=3, S=4, U=8),
-            "tokens",
-        ),
+    table = [  # rank, name, sizes, toy sizes, what a call processes
+        (0, "MemN2N", "B=32 V=190 d=50 M=50 L=12", "B=4 V=22 d=8 M=5 L=4", "questions"),
+        (0, "AttentionRNN", "B=32 T=30 S=30 U=128", "B=2 T=3 S=4 U=8", "tokens"),
         (
             0,
             "CausalLM, fit",
-            size(B=16, T=1024, D=768, H=12, F=3072, L=12, V=32768, steps=4),
-            size(B=2, T=8, D=16, H=2, F=32, L=2, V=64, steps=2),
+            "B=16 T=1024 D=768 H=12 F=3072 L=12 V=32768 steps=4",
+            "B=2 T=8 D=16 H=2 F=32 L=2 V=64 steps=2",
             "tokens",
         ),
         (
             1,
             "CausalLM, generate",
-            size(B=8, T=128, S=16, D=256, L=4, H=4, V=8192),
-            size(B=2, T=4, S=4, D=16, L=2, H=2, V=64),
+            "B=8 T=128 S=16 D=256 L=4 H=4 V=8192",
+            "B=2 T=4 S=4 D=16 L=2 H=2 V=64",
             "tokens",
         ),
-        (1, "retrieval", size(T=64, S=10**7, D=64), size(T=4, S=1000, D=8), "queries"),
-        (
-            1,
-            "additive score",
-            size(B=8, T=1024, U=256, **both),
-            size(B=2, T=16, U=8, **both),
-            "tokens",
-        ),
+        (1, "retrieval", "T=64 S=10000000 D=64", "T=4 S=1000 D=8", "queries"),
+        (1, "additive score", "B=8 T=1024 U=256", "B=2 T=16 U=8", "tokens"),
         (
             1,
             "DNC",
-            size(B=16, T=64, M=64, W=32, R=4, U=128, D=16),
-            size(B=2, T=4, M=8, W=4, R=2, U=8, D=4),
+            "B=16 T=64 M=64 W=32 R=4 U=128 D=16",
+            "B=2 T=4 M=8 W=4 R=2 U=8 D=4",
             "steps",
         ),
-        (
-            1,
-            "Hopfield",
-            size(B=8, T=2048, H=16, E=64, steps=3, **both),
-            size(B=2, T=16, H=2, E=8, steps=3, **both),
-            "tokens",
-        ),
-        (
-            1,
-            "fast weights",
-            size(B=8, T=2048, H=16, E=64, decay="head", **both),
-            size(B=2, T=16, H=2, E=8, decay="head", **both),
-            "tokens",
-        ),
+        (1, "Hopfield", "B=8 T=2048 H=16 E=64", "B=2 T=16 H=2 E=8", "tokens"),
+        (1, "fast weights", "B=8 T=2048 H=16 E=64", "B=2 T=16 H=2 E=8", "tokens"),
     ]
+    options: dict[str, dict[str, Any]] = {
+        "additive score": {"mode": "fwd+bwd"},
+        "Hopfield": {"mode": "fwd+bwd", "steps": 3},
+        "fast weights": {"mode": "fwd+bwd", "decay": "head"},
+    }
     found = []
     for rank, name, full, toy, what in table:
-        sizes = {**(toy if quick else full), "of": name}
-        count = sizes["B"] if "B" in sizes else 1
-        count *= 1 if what == "questions" else sizes["T"] * sizes.get("steps", 1)
-        if name == "Hopfield":
-            count = sizes["B"] * sizes["T"]
+        sizes = size(toy if quick else full)
+        count = sizes.get("B", 1) * sizes.get("steps", 1)
+        count *= 1 if what == "questions" else sizes["T"]
+        sizes |= {**options.get(name, {}), "of": name}
         dtype = "bfloat16" if name == "CausalLM, fit" else "float32"
         found.append(Row("models", name, sizes, rank, dtype, (count, what)))
     return found
