@@ -9,9 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import itertools
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -34,9 +32,7 @@ from speed.gpu.heads import Side
 from speed.harness import SEED, Contestants, NumericsError, largest_difference
 
 Sides = tuple[dict[str, Callable[[], Side]], dict[str, str]]
-EAGER, GRAPHS = "ours, eager", "ours, CUDA graphs"
 KERAS, TORCH = "keras.layers", "torch.nn"
-SWITCH = "KERAS_ATTENTION_CUDA_GRAPHS"  # read when a call is traced
 TOLERANCE = 1e-3  # of the outputs of small models, in float32
 LOSS = 0.01  # largest relative difference of the losses of language models
 FEW = 2  # queries whose retrieval is checked
@@ -123,65 +119,33 @@ def _retrieval(backend: str, sizes: Any) -> Sides:
     return {"ours": ours, "one product": scores}, {}
 
 
-@contextmanager
-def cuda_graphs() -> Iterator[None]:
-    """Context manager in which traced calls on torch become CUDA graphs."""
-    before = os.environ.get(SWITCH)
-    os.environ[SWITCH] = "1"
-    try:
-        yield
-    finally:
-        os.environ.pop(SWITCH)
-        if before is not None:
-            os.environ[SWITCH] = before
-
-
-def _variants(backend: str, make: Callable[[str], Any]) -> Sides:
-    """Returns our sides of a training step: replayed, eager, and as CUDA graphs.
-
-    `make` returns a `TrainingStep` for the name of a side. JAX compiles each step, and
-    has only "ours".
-    """
-    names, skipped = ["ours"], {}
-    if backend == "torch":
-        import torch
-
-        names.append(EAGER)
-        if torch.cuda.is_available():
-            names.append(GRAPHS)
-        else:
-            skipped[GRAPHS] = "needs a GPU"
-
-    def build(name: str) -> Any:
-        if name != GRAPHS:
-            return make(name)
-        with cuda_graphs():
-            step = make(name)
-            for _ in range(3):
-                step()
-        return step
-
-    return {name: functools.partial(build, name) for name in names}, skipped
-
-
 def _training(backend: str, make: Callable[[str], Any], *peers: str) -> Sides:
-    """Returns the sides of a training step. Each is compared with the last one."""
-    makers, skipped = _variants(backend, make)
-    makers |= {name: functools.partial(make, name) for name in peers}
-    *_, last = makers
-    steps = {name: functools.cache(maker) for name, maker in makers.items()}
+    """Returns the sides of a training step. Each is compared with the last one.
+
+    `make` returns a `TrainingStep` for the name of a side.
+    """
+    names, skipped = timing.replayed_sides(backend)
+    *_, last = names = [*names, *peers]
+
+    @functools.cache
+    def step(name: str) -> TrainingStep:
+        with timing.tracing(name):
+            made = make(name)
+            for _ in range(3 if backend == "torch" else 0):
+                made()
+        return made
 
     @functools.cache
     def outputs(name: str) -> dict[str, np.ndarray]:
-        return _outputs(steps[name]())
+        return _outputs(step(name))
 
     def build(name: str) -> Side:
         def check() -> float:
             return largest_difference(outputs(name), outputs(last), TOLERANCE)
 
-        return Side(timing.Call(steps[name]()), check)
+        return Side(timing.Call(step(name)), check)
 
-    return {name: functools.partial(build, name) for name in steps}, skipped
+    return {name: functools.partial(build, name) for name in names}, skipped
 
 
 def _outputs(step: TrainingStep) -> dict[str, np.ndarray]:
@@ -204,7 +168,7 @@ def _memn2n(backend: str, sizes: Any) -> Sides:
             keras.losses.SparseCategoricalCrossentropy(
                 from_logits=True, reduction="sum"
             ),
-            run_eagerly=name == EAGER and backend == "torch",
+            run_eagerly=name == timing.EAGER and backend == "torch",
         )
         return TrainingStep(model, inputs, answer, backend)
 
@@ -273,7 +237,7 @@ def _attention_rnn(backend: str, sizes: Any) -> Sides:
         if name == attention_rnn.PEER:
             ours, model = model, model_of(name)
             attention_rnn._share_weights(ours, model)
-        replayed = backend == "torch" and name in ("ours", GRAPHS)
+        replayed = backend == "torch" and name in ("ours", timing.GRAPHS)
         return TrainingStep(model, inputs, targets, backend, replayed=replayed)
 
     return _training(backend, make, attention_rnn.PEER)
@@ -286,7 +250,7 @@ def _dnc(backend: str, sizes: Any) -> Sides:
 
     def make(name: str) -> TrainingStep:
         every = {**sizes, "compiler": "default"}
-        return dnc._ours(every, inputs, targets, backend, replayed=name != EAGER)
+        return dnc._ours(every, inputs, targets, backend, replayed=name != timing.EAGER)
 
     return _training(backend, make)
 

@@ -8,8 +8,9 @@ when the result of its last call is complete, and only the clock of the host is 
 from __future__ import annotations
 
 import contextlib
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,10 @@ SAMPLE = 0.02  # seconds of a region, at least
 WARM_UP = 0.2  # seconds of warm-ups, at most, unless one call takes longer
 LEAST_PAIRS = 5
 SIDE = {"full": 8192, "quick": 128}  # of the square matrices of the floor
+
+
+EAGER, GRAPHS = "ours, eager", "ours, CUDA graphs"  # of sides that replay calls
+SWITCH = "KERAS_ATTENTION_CUDA_GRAPHS"  # read when a call is traced
 
 
 class Call(NamedTuple):
@@ -215,6 +220,36 @@ def rates(backend: str, timer: Timer, quick: bool) -> dict[str, float]:
 def _best(timer: Timer, call: Callable[[], Any]) -> float:
     count = timer.calls(call)
     return min(np.nanmin(timer.region(call, count)) for _ in range(7))
+
+
+def replayed_sides(backend: str) -> tuple[list[str], dict[str, str]]:
+    """Returns the names of our sides of a small step, and why others are left out.
+
+    "ours" replays traced calls on torch. JAX compiles each step, and has only "ours".
+    """
+    if backend == "jax":
+        return ["ours"], {}
+    import torch
+
+    if torch.cuda.is_available():
+        return ["ours", EAGER, GRAPHS], {}
+    return ["ours", EAGER], {GRAPHS: "needs a GPU"}
+
+
+@contextlib.contextmanager
+def tracing(name: str) -> Iterator[None]:
+    """Context manager in which traced calls become CUDA graphs if `name` is `GRAPHS`.
+
+    The switch is as before afterwards.
+    """
+    before = os.environ.pop(SWITCH, None)
+    os.environ[SWITCH] = "1" if name == GRAPHS else "0"
+    try:
+        yield
+    finally:
+        os.environ.pop(SWITCH)
+        if before is not None:
+            os.environ[SWITCH] = before
 
 
 def true_float32(backend: str) -> Any:
