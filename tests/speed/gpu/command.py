@@ -13,6 +13,7 @@ import argparse
 import datetime
 import importlib.util
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -20,9 +21,10 @@ import tempfile
 import time
 from typing import Any
 
+import xla_flags
+
 from speed.gpu import report
 from speed.gpu.rows import select
-from speed.scale.command import events
 from studies import reports
 from studies.command_line import UsageError, environment
 
@@ -76,6 +78,20 @@ def main(args: argparse.Namespace) -> int:
     return int(bool(bad or session.error))
 
 
+def settings(args: argparse.Namespace) -> dict[str, str]:
+    """Returns what the environment of a process must say."""
+    found = {"KERAS_BACKEND": args.backend}
+    if args.quick and "XLA_FLAGS" not in os.environ:
+        found["XLA_FLAGS"] = xla_flags.FLAGS  # a third of the time of toy programs
+    return found
+
+
+def _events(file: pathlib.Path) -> list[dict[str, Any]]:
+    """Returns the events that the process has written completely."""
+    *whole, _ = file.read_text("utf-8").split("\n") if file.exists() else [""]
+    return [json.loads(line) for line in whole]
+
+
 class Session:
     """Measures rows of one backend in as many processes as it takes.
 
@@ -127,7 +143,7 @@ class Session:
             }
             process = subprocess.Popen(
                 [sys.executable, "-c", BOOTSTRAP, json.dumps(given)],
-                env={**environment(), "KERAS_BACKEND": self.args.backend},
+                env={**environment(), **settings(self.args)},
             )
             try:
                 return self._watch(process, file)
@@ -140,7 +156,7 @@ class Session:
         read, key, since, limit = 0, "", time.time(), START_SECONDS
         while True:
             status = process.poll()  # before the events, so that none is missed
-            for event in events(file)[read:]:
+            for event in _events(file)[read:]:
                 read, since = read + 1, time.time()
                 kind = event["event"]
                 if kind == "facts":

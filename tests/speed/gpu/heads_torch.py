@@ -58,7 +58,9 @@ def explicit(mask: Mask, sizes: Any) -> Form:
 
 def peers(mask: Mask, sizes: Any) -> tuple[dict[str, Form], dict[str, str]]:
     """Returns our form and what torch offers for a mask, and what is left out."""
-    forms, skipped = {"ours": heads.ours(mask)}, {}
+    forms = {"ours": heads.ours(mask)}
+    skipped: dict[str, str] = {}
+    has_gpu = torch.cuda.is_available()
     if mask.name in ("none", "causal"):
         forms["SDPA"] = Form(
             lambda q, k, v: sdpa(q, k, v, is_causal=mask.causal), "BHTD"
@@ -71,9 +73,11 @@ def peers(mask: Mask, sizes: Any) -> tuple[dict[str, Form], dict[str, str]]:
         bias = heads.alibi(mask).astype("float32")
         shown = np.where(shown, bias, -np.inf)
     forms["SDPA"] = Form(sdpa, "BHTD", (shown,))
-    if mask.hides:
+    if mask.hides and mask.causal and not has_gpu:
+        skipped[NESTED] = "a causal mask of nested tensors needs a GPU"
+    elif mask.hides:
         forms[NESTED] = _nested(mask)
-    elif torch.cuda.is_available() or sizes["mode"] == "fwd":
+    elif has_gpu or sizes["mode"] == "fwd":
         forms[FLEX] = _flex(mask)
     else:
         skipped[FLEX] = "its gradients need a GPU"

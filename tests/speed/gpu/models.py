@@ -193,7 +193,8 @@ class KerasMemN2N(keras.Model):
         width = words[0].shape[1]
         j = np.arange(1, length + 1)[:, None] / length
         k = np.arange(1, width + 1)[None, :] / width
-        self.position = ((1 - j) - k * (1 - 2 * j)).astype("float32")  # (L, D)
+        position = ((1 - j) - k * (1 - 2 * j)).astype("float32")
+        self.position = ops.convert_to_tensor(position)  # (L, D)
 
     def call(self, inputs: Any) -> Any:
         story, question = inputs["story"], inputs["question"]
