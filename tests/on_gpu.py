@@ -96,6 +96,7 @@ def run(args, before, stop):
     """Runs pytest until it ends or the time has passed; returns the new results."""
     selected = args.tests or [f"tests/{x}" for x in (QUICK if args.quick else SELECTED)]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "on_gpu", *selected]
+    command += ["-c", str(ROOT / "pyproject.toml")]  # also for tests elsewhere
     # Other versions than those of CI may warn of more.
     command += ["-p", "no:cacheprovider", "-o", "filterwarnings=ignore"]
     command += ["--continue-on-collection-errors"]  # where a package is missing
@@ -106,10 +107,10 @@ def run(args, before, stop):
         file, passed = pathlib.Path(folder, "results"), pathlib.Path(folder, "passed")
         file.touch()
         passed.write_text(json.dumps(before), "utf-8")
-        paths = [str(TESTS), str(ROOT), os.environ.get("PYTHONPATH", "")]
+        paths = [ROOT, TESTS, ROOT / "examples", os.environ.get("PYTHONPATH", "")]
         environment = {
             "KERAS_BACKEND": args.backend,
-            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "PYTHONPATH": os.pathsep.join(map(str, paths)),
             "XLA_FLAGS": "",  # the compiler as users have it
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
             "JAX_DEFAULT_MATMUL_PRECISION": "highest",

@@ -48,6 +48,7 @@ class TrainingStep:
             )
             model = keras_attention.recorded(model)
             model.compile(optimizer, self.model.loss)
+        self.trained = model
         self.inputs, self.targets = inputs, targets
         weights = [array_of(weight) for weight in model.weights]
         model.train_on_batch(inputs, targets)  # creates and compiles the step

@@ -26,7 +26,7 @@ class Side(NamedTuple):
     """One side of a row: a call, and a function that returns its error."""
 
     call: timing.Call
-    check: Callable[[], float]
+    check: Callable[[], float]  # NaN if nothing is compared
 
 
 class Form(NamedTuple):
@@ -73,7 +73,7 @@ def make(backend: str, sizes: Any) -> tuple[dict[str, Callable], dict[str, str]]
         call = timing.call_of(backend, form.function, tensors, extras, timed)
 
         def check() -> float:
-            results = call.against(checked)
+            results = call.again(checked)
             results = results if isinstance(results, list) else [results]
             place = right.example, right.head
             picked = [forms.array(_pick(form.layout, x, *place, mask)) for x in results]

@@ -65,6 +65,7 @@ def make(backend: str, sizes: Any) -> tuple[dict[str, Callable], dict[str, str]]
         with timing.tracing(name):
             for _ in range(3 if "replayed" in sizes else 0):
                 call.run()
+        timing.check_graph(name, layers[name])
 
         def check() -> float:
             results = _arrays(call.run())
@@ -224,7 +225,8 @@ def _blocks(sizes: Any) -> dict[str, Any]:
 
 def our_block(sizes: Any) -> TransformerEncoderBlock:
     """Returns our pre-norm block."""
-    options = {"norm_first": True, "activation": "gelu", "dtype": POLICY}
+    options: dict[str, Any] = {"norm_first": True, "activation": "gelu"}
+    options["dtype"] = POLICY
     return TransformerEncoderBlock(sizes["H"], sizes["F"], **options)
 
 

@@ -133,6 +133,7 @@ def _training(backend: str, make: Callable[[str], Any], *peers: str) -> Sides:
             made = make(name)
             for _ in range(3 if backend == "torch" else 0):
                 made()
+        timing.check_graph(name, made.trained)
         return made
 
     @functools.cache
@@ -162,7 +163,8 @@ def _memn2n(backend: str, sizes: Any) -> Sides:
     def make(name: str) -> TrainingStep:
         model = memn2n.model_of(sizes)
         if name == KERAS:
-            model = _keras_memn2n(model, sizes)
+            words, times = memn2n.tables_of(model)
+            model = KerasMemN2N(words, times, sizes["L"])
         model.compile(
             keras.optimizers.SGD(memn2n.RATE, clipnorm=memn2n.CLIP),
             keras.losses.SparseCategoricalCrossentropy(
@@ -213,10 +215,6 @@ class KerasMemN2N(keras.Model):
             p = ops.softmax(ops.einsum("bmd,bd->bm", key, state))
             state = state + ops.einsum("bm,bmd->bd", p, value)
         return ops.matmul(state, ops.transpose(self.words[-1].embeddings))  # (B, V)
-
-
-def _keras_memn2n(model: Any, sizes: Any) -> KerasMemN2N:
-    return KerasMemN2N(*memn2n.tables_of(model), sizes["L"])
 
 
 def _attention_rnn(backend: str, sizes: Any) -> Sides:

@@ -217,8 +217,14 @@ def series(document: Document) -> list[dict[str, Any]]:
             "x": sorted(curve),
             "y": [round(curve[x], 1) for x in sorted(curve)],
         }
-        for (mode, backend, side), curve in sorted(curves.items())
+        for (mode, backend, side), curve in sorted(curves.items(), key=_order)
     ]
+
+
+def _order(entry: tuple[tuple[str, str, str], Any]) -> tuple:
+    """Sorts by the mode, then the backend; ours comes first."""
+    mode, backend, side = entry[0]
+    return mode, backend, side != "ours", side
 
 
 def _number(value: float) -> str:

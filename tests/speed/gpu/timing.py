@@ -34,12 +34,12 @@ class Call(NamedTuple):
     Attributes:
         run: The call. It returns the output, or a list of it and all gradients.
         memory: Bytes of the call as the compiler tells them, or None.
-        against: The call with another cotangent, in the same program.
+        again: The call with another cotangent, in the same program.
     """
 
     run: Callable[[], Any]
     memory: int | None = None
-    against: Callable[[Any], Any] | None = None
+    again: Any = None
 
 
 def call_of(
@@ -250,6 +250,17 @@ def tracing(name: str) -> Iterator[None]:
         os.environ.pop(SWITCH)
         if before is not None:
             os.environ[SWITCH] = before
+
+
+def check_graph(name: str, model: Any) -> None:
+    """Raises an error if a side has the name of CUDA graphs, and no call became one.
+
+    Args:
+        name: The name of the side.
+        model: The model that replays traced calls, after some calls.
+    """
+    if name == GRAPHS and model._replayer.reasons:
+        raise RuntimeError("; ".join(model._replayer.reasons))
 
 
 def true_float32(backend: str) -> Any:

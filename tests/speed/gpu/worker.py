@@ -186,8 +186,9 @@ def _measure(row: Any, backend: str, timer: Any, rates: dict[str, float]) -> Any
             checked[name] = sides[name].check()
     sides = {name: side for name, side in sides.items() if name in checked}
     times: dict[str, list[np.ndarray]] = {name: [] for name in sides}
-    ours, counts, compared = sides.pop("ours"), {}, {}
-    counts["ours"] = timer.calls(ours.call.run)
+    compared: dict[str, dict[str, Any]] = {}
+    ours = sides.pop("ours")
+    counts = {"ours": timer.calls(ours.call.run)}
     same = timer.compare([ours.call.run] * 2, [counts["ours"]] * 2)
     times["ours"].append(same.reshape(-1, 2))
     clock = int(timer.has_events)
@@ -198,9 +199,11 @@ def _measure(row: Any, backend: str, timer: Any, rates: dict[str, float]) -> Any
             count = [counts["ours"], counts[name]]
             seconds = timer.compare([ours.call.run, side.call.run], count)
             ratio = harness.spread(harness.pair_ratios(seconds[..., clock]))
-            verdict = harness.verdict(ratio, null)
-            compared[name] = {"ratio": ratio.to_json(), "verdict": verdict}
-            compared[name]["pairs"] = len(seconds)
+            compared[name] = {
+                "ratio": ratio.to_json(),
+                "verdict": harness.verdict(ratio, null),
+                "pairs": len(seconds),
+            }
             times["ours"].append(seconds[:, 0])
             times[name].append(seconds[:, 1])
     sides = {"ours": ours, **{n: side for n, side in sides.items() if n in compared}}
