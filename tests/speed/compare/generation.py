@@ -120,10 +120,9 @@ class Race:
 
 def _alone(model: Any, prompts: np.ndarray) -> tuple[Callable, Callable]:
     """Returns `generate` itself, and a function for logits without a cache."""
-    from keras import ops
 
     def logits(tokens: np.ndarray) -> np.ndarray:
-        return ops.convert_to_numpy(model({"tokens": tokens}))
+        return model.predict_on_batch({"tokens": tokens})
 
     return model.generate, logits
 

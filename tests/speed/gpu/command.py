@@ -80,7 +80,8 @@ def main(args: argparse.Namespace) -> int:
 
 def settings(args: argparse.Namespace) -> dict[str, str]:
     """Returns what the environment of a process must say."""
-    found = {"KERAS_BACKEND": args.backend}
+    path = os.pathsep.join([environment()["PYTHONPATH"], str(reports.ROOT)])
+    found = {"KERAS_BACKEND": args.backend, "PYTHONPATH": path}
     if args.quick and "XLA_FLAGS" not in os.environ:
         found["XLA_FLAGS"] = xla_flags.FLAGS  # a third of the time of toy programs
     return found

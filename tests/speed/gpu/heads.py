@@ -57,19 +57,18 @@ def make(backend: str, sizes: Any) -> tuple[dict[str, Callable], dict[str, str]]
     elif sizes["group"] == "core":
         skipped["explicit softmax"] = f"its scores take {scores / 1e9:.0f} GB"
     shape = tuple(sizes[name] for name in "BTHD")
-    arrays = [x.reshape(shape) for x in _numbers(int(np.prod(shape)))]
-    right = exact(mask, *arrays)
-    alone = np.zeros_like(arrays[3])
-    place = right.example, right.queries, right.head
-    alone[place] = arrays[3][place]  # the cotangent of the slice
+    count = int(np.prod(shape))
+    right = exact(mask, *(x.reshape(shape) for x in _numbers(count)))
+    *inputs, slope = (x.reshape(shape) for x in _tensors(backend, count))
 
     def build(form: Form) -> Side:
-        move = functools.partial(forms.tensor, layout=form.layout, valid=mask.valid)
-        tensors = [move(x) for x in arrays[:3]]
+        move = functools.partial(forms.laid_out, layout=form.layout, valid=mask.valid)
+        tensors = [move(x) for x in inputs]
         extras = tuple(forms.extra(x) for x in form.extras)
         timed = checked = None
         if sizes["mode"] != "fwd":
-            timed, checked = move(arrays[3]), move(alone)
+            place = right.example, right.queries, right.head
+            timed, checked = move(slope), move(forms.alone(slope, place))
         call = timing.call_of(backend, form.function, tensors, extras, timed)
 
         def check() -> float:
@@ -134,6 +133,16 @@ def _numbers(count: int) -> tuple[np.ndarray, ...]:
     random = np.random.default_rng(SEED)
     numbers = (random.standard_normal(count, "float32") for _ in range(4))
     return tuple(x.astype(ml_dtypes.bfloat16).astype("float32") for x in numbers)
+
+
+@functools.cache
+def _tensors(backend: str, count: int) -> list[Any]:
+    """Returns the numbers on the device, in bfloat16; moving them takes long."""
+    if backend == "jax":
+        from speed.gpu import heads_jax as forms
+    else:
+        from speed.gpu import heads_torch as forms  # type: ignore[no-redef]
+    return [forms.tensor(x) for x in _numbers(count)]
 
 
 def _pick(layout: str, x: Any, example: int, head: int, mask: Mask) -> Any:

@@ -17,9 +17,19 @@ KERNEL = "cudnn" if jax.default_backend() == "gpu" else "xla"
 FUSED, XLA = f"jax.nn, {KERNEL}", "jax.nn with a mask, xla"
 
 
-def tensor(x: np.ndarray, layout: str, valid: np.ndarray) -> jax.Array:
-    """Returns an array (B, T, H, D) in bfloat16."""
+def tensor(x: np.ndarray) -> jax.Array:
+    """Returns an array of the device, in bfloat16."""
     return jnp.asarray(x).astype(jnp.bfloat16)
+
+
+def laid_out(x: jax.Array, layout: str, valid: np.ndarray) -> jax.Array:
+    """Returns an array (B, T, H, D) as it is."""
+    return x
+
+
+def alone(x: jax.Array, place: tuple) -> jax.Array:
+    """Returns an array with the numbers of one place, and zeros elsewhere."""
+    return jnp.zeros_like(x).at[place].set(x[place])
 
 
 def extra(x: Any) -> Any:

@@ -15,11 +15,24 @@ from speed.gpu.masks import Mask
 NESTED, FLEX = "SDPA, nested tensors", "flex_attention"
 
 
-def tensor(x: np.ndarray, layout: str, valid: np.ndarray) -> torch.Tensor:
-    """Returns an array (B, T, H, D) as a tensor of the device, in bfloat16."""
-    x = x[valid] if layout == "NHD" else x
-    moved = torch.from_numpy(x).to(_device(), torch.bfloat16)
-    return moved.transpose(1, 2).contiguous() if layout == "BHTD" else moved
+def tensor(x: np.ndarray) -> torch.Tensor:
+    """Returns an array as a tensor of the device, in bfloat16."""
+    return torch.from_numpy(x).to(_device()).to(torch.bfloat16)
+
+
+def laid_out(x: torch.Tensor, layout: str, valid: np.ndarray) -> torch.Tensor:
+    """Returns a copy of a tensor (B, T, H, D) in a layout."""
+    if layout == "NHD":
+        return x[extra(valid)]
+    return x.transpose(1, 2).contiguous() if layout == "BHTD" else x.clone()
+
+
+def alone(x: torch.Tensor, place: tuple) -> torch.Tensor:
+    """Returns a tensor with the numbers of one place, and zeros elsewhere."""
+    example, queries, head = place
+    zeros, queries = torch.zeros_like(x), extra(queries)
+    zeros[example, queries, head] = x[example, queries, head]
+    return zeros
 
 
 def extra(x: Any) -> Any:
@@ -127,5 +140,6 @@ def _flex(mask: Mask) -> Form:
         options["score_mod"] = alibi
     attend: Any = flex_attention
     if torch.cuda.is_available():
+        torch._dynamo.reset()  # which compiles a function a few times only
         attend = torch.compile(flex_attention, dynamic=False)
     return Form(lambda q, k, v: attend(q, k, v, **options), "BHTD")

@@ -16,6 +16,7 @@ SCHEMA = 1
 BACKENDS = ("jax", "torch")
 NAMES = {"jax": "JAX", "torch": "torch"}
 RESULTS = reports.ROOT / "docs" / "results" / "gpu.json"
+TESTS = RESULTS.with_name("gpu-tests.json")  # of tests/on_gpu.py
 IDENTITY = ("backend", "device", "versions")  # facts that a stored row must share
 NOT_RUN = "not run"
 
@@ -143,7 +144,21 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
         tables[group] = reports.table(["", *NAMES.values()], sorted(lines))
     drawn = bool(series(document))
     picture = "![TFLOP/s of attention over the number of tokens](gpu.png)"
-    return {**tables, "runs": _runs(document), "picture": picture if drawn else NOT_RUN}
+    tables |= {"picture": picture if drawn else NOT_RUN, "tests": _tests()}
+    return {**tables, "runs": _runs(document)}
+
+
+def _tests() -> str:
+    """Formats how many tests passed, failed and were skipped on a GPU."""
+    kinds = ("passed", "failed", "skipped")
+    results = json.loads(TESTS.read_text("utf-8")) if TESTS.exists() else {}
+    lines = [
+        [NAMES[b], results[b]["device"], *(f"{len(results[b][k]):,}" for k in kinds)]
+        if b in results
+        else [NAMES[b], *[NOT_RUN] * 4]
+        for b in BACKENDS
+    ]
+    return reports.table(["", "device", *kinds], lines)
 
 
 def _core(found: dict[tuple[str, str], Result], mode: str) -> str:

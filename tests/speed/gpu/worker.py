@@ -6,13 +6,13 @@ process if a row takes too long, and starts it again after a row that ends it.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import hashlib
 import importlib.metadata
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import time
@@ -79,6 +79,7 @@ def main(
             result = measure(every[key], backend, timer, rates)
             tell("row", row={**result, "seconds": round(time.time() - start, 2)})
             gc.collect()
+            timer.release()
             if not computes(backend):
                 sys.exit(BROKEN)
 
@@ -105,7 +106,7 @@ def facts(backend: str) -> dict[str, Any]:
             except importlib.metadata.PackageNotFoundError:
                 continue
     driver = None
-    if shutil.which(DRIVER[0]):
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(DRIVER, capture_output=True, text=True, timeout=30)
         driver = done.stdout.strip() or None
     return {
