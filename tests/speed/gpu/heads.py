@@ -9,6 +9,7 @@ all examples.
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -46,10 +47,7 @@ class Form(NamedTuple):
 def make(backend: str, sizes: Any) -> tuple[dict[str, Callable], dict[str, str]]:
     """Returns functions that build the sides of a row, and why others are left out."""
     mask = Mask(sizes["mask"], sizes)
-    if backend == "jax":
-        from speed.gpu import heads_jax as forms
-    else:
-        from speed.gpu import heads_torch as forms  # type: ignore[no-redef]
+    forms: Any = importlib.import_module(f"speed.gpu.heads_{backend}")
     made, skipped = forms.peers(mask, sizes)
     scores = 2.0 * sizes["B"] * sizes["H"] * sizes["T"] ** 2
     if sizes["group"] == "core" and scores <= MOST_SCORES:
@@ -138,10 +136,7 @@ def _numbers(count: int) -> tuple[np.ndarray, ...]:
 @functools.cache
 def _tensors(backend: str, count: int) -> list[Any]:
     """Returns the numbers on the device, in bfloat16; moving them takes long."""
-    if backend == "jax":
-        from speed.gpu import heads_jax as forms
-    else:
-        from speed.gpu import heads_torch as forms  # type: ignore[no-redef]
+    forms: Any = importlib.import_module(f"speed.gpu.heads_{backend}")
     return [forms.tensor(x) for x in _numbers(count)]
 
 
