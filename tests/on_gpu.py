@@ -11,6 +11,7 @@ This file is also the plugin of pytest that the command starts.
 """
 
 import argparse
+import importlib
 import importlib.util
 import json
 import os
@@ -234,6 +235,8 @@ def read_from_anywhere(torch):
 
 def make_on(torch, device):
     """Lets tests make tensors on the device where they name none."""
+    # It compiles functions of torch, which must not be replaced before.
+    importlib.import_module("torch._decomp.decompositions_for_jvp")
     for name in MAKERS.split():
         setattr(torch, name, _maker(getattr(torch, name), device))
 
