@@ -1,16 +1,21 @@
 """Programs of layers and models on JAX for a platform that is not here."""
 
+import contextlib
 from unittest import mock
 
 import jax
 import keras
 import numpy as np
 from jax import export
+from jax._src.cudnn import fused_attention_stablehlo as jax_checks
 
+from keras_attention.kernels.attention import jax_cudnn
 from keras_attention.kernels.tracing import jax as tracing
 
+CALLS = "__cudnn$fmhaSoftmax", "__cudnn$fmhaSoftmaxBackward"
 
-def lowered(made, call, inputs, platform, names):
+
+def lowered(made, call, inputs, platform, names, widest=0):
     """The program of a call and its gradients, as a GPU or a TPU would get it.
 
     Args:
@@ -19,6 +24,7 @@ def lowered(made, call, inputs, platform, names):
         inputs: arrays by name.
         platform: "gpu" or "tpu", whose path is taken.
         names: the platforms to lower for, "cuda" or "tpu".
+        widest: the largest width of a head that cuDNN is said to take.
     """
     variables = made.trainable_variables, made.non_trainable_variables
 
@@ -40,5 +46,16 @@ def lowered(made, call, inputs, platform, names):
         for kept in (True, False)
     ]
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(np.shape(x), x.dtype), given)
-    with mock.patch.object(tracing, "default_backend", return_value=platform):
-        return export.export(jax.jit(step), platforms=names)(*shapes)
+    checks = [export.DisabledSafetyCheck.custom_call(name) for name in CALLS]
+    facts = (
+        (tracing, "default_backend", platform),
+        (jax_cudnn, "widest", widest),
+        (jax_checks, "check_cudnn_version", 91900),
+        (jax_checks, "check_compute_capability", True),
+        (jax_checks, "is_cuda_compute_capability_equal", False),
+    )
+    with contextlib.ExitStack() as stack:
+        for module, name, value in facts:
+            stack.enter_context(mock.patch.object(module, name, return_value=value))
+        exported = export.export(jax.jit(step), platforms=names, disabled_checks=checks)
+        return exported(*shapes)

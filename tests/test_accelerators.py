@@ -9,6 +9,7 @@ import functools
 import importlib
 import json
 import pathlib
+import re
 
 import keras
 import numpy as np
@@ -17,10 +18,10 @@ from calling import in_checkout, printed_by
 from catalogue import CORE, ROWS, CellRow
 from gradients import gradient
 from keras import ops
-from long_calls import HEADS, long_calls
+from long_calls import HEADS, LONG, UNITS, attend, long_calls
 from test_contract import arrays, rows, wrapped
 
-from keras_attention import kernels
+from keras_attention import kernels, layers
 
 BACKEND = keras.config.backend()
 WORKER = pathlib.Path(__file__).parent / "accelerator_worker.py"
@@ -69,6 +70,51 @@ def test_long_calls_take_the_path_of_the_platform():
             assert "callback" not in text
             if name != "additive":
                 assert ("stablehlo.while" in text) is (platform == "cpu"), name
+
+
+PADDED = '"mask_type": "PADDING'
+
+
+@pytest.mark.backends("jax")
+@pytest.mark.parametrize(
+    ("options", "width", "expected"),
+    [
+        ({}, 8, {PADDED + '"'}),
+        ({"use_causal_mask": True}, 8, {PADDED + '_CAUSAL"'}),
+        (
+            {"use_causal_mask": True, "sliding_window": 17},
+            8,
+            {PADDED + '_CAUSAL"', '"sliding_window_length": 17'},
+        ),
+        ({"num_key_value_heads": 1}, 8, {PADDED + '"'}),
+        ({"value_dim": 4}, 8, None),
+        ({"dtype": "float32"}, 8, None),
+        ({}, 12, None),
+        ({}, 136, None),
+    ],
+    ids=range(8),
+)
+def test_padded_batches_are_lowered_for_cudnn(options, width, expected, monkeypatch):
+    """Forward and gradients, without a tensor of queries times keys."""
+    from lowering import CALLS, lowered
+
+    from keras_attention.kernels.attention import jax_cudnn
+
+    monkeypatch.setattr(jax_cudnn, "CHUNK", 2**12)
+    options = {"dtype": "mixed_bfloat16", **options}
+    causal = options.pop("use_causal_mask", False)
+    made = layers.MultiHeadAttention(2, width, **options)
+    x = np.zeros((1, LONG, UNITS), "float32")
+    inputs = {"x": x, "mask": np.ones((1, LONG), bool)}
+    call = functools.partial(attend, made, use_causal_mask=causal)
+    call({k: keras.KerasTensor(v.shape, str(v.dtype)) for k, v in inputs.items()})
+    text = lowered(made, call, inputs, "gpu", ("cuda",), widest=128).mlir_module()
+    text = text.replace(r"\22", '"')
+    for name in CALLS:
+        assert (f"@{name}(" in text) is (expected is not None)
+    assert all(word in text for word in expected or ())
+    lengths = rf"({LONG}|{LONG + 1})"  # cuDNN gets an even number
+    assert bool(re.search(f"{lengths}x{lengths}x", text)) is (expected is None)
 
 
 @pytest.mark.backends("jax", "tensorflow")

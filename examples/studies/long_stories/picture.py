@@ -21,7 +21,7 @@ def plot_lengths(
 
     Args:
         series: One mapping per curve. "name" is its label. "x" holds N lengths, "y" N
-            shares from 0 to 1, and "size" N sizes, which are above 0.
+            shares from 0 to 1, and "size" N sizes above 0, or None to draw none.
         x_label: Label of both x-axes.
         y_labels: Labels of the two y-axes.
         title: A title above the figure.
@@ -47,7 +47,8 @@ def plot_lengths(
             "label": curve["name"],
         }
         left.plot(curve["x"], curve["y"], **style)
-        right.plot(curve["x"], curve["size"], **{**style, "label": None})
+        if curve["size"] is not None:
+            right.plot(curve["x"], curve["size"], **{**style, "label": None})
     right.set_yscale("log")
     left.set_ylim(0, 1.03)
     left.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")

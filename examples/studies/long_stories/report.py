@@ -119,7 +119,10 @@ def series(raw: dict[str, Any], task: int = 1) -> list[dict[str, Any]]:
                         "x": lengths,
                         "y": np.round(means, 4).tolist(),
                         # 0.1 MB is the smallest peak that the raw files can tell.
-                        "size": np.maximum(np.round(sizes, 2), 0.1).tolist(),
+                        # With and without the hash, the memory is the same.
+                        "size": None
+                        if suffix
+                        else np.maximum(np.round(sizes, 2), 0.1).tolist(),
                     }
                 )
     return curves

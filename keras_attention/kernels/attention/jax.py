@@ -28,12 +28,12 @@ from jax import lax
 from jax import numpy as jnp
 from keras import ops
 
-from keras_attention.kernels.attention import reference, tiles
+from keras_attention.kernels.attention import jax_cudnn, reference, tiles
 from keras_attention.kernels.keras import is_exporting
 from keras_attention.kernels.partitioning.jax import Axes, has_devices, partitioned
 from keras_attention.kernels.tracing.jax import platform
 from keras_attention.numerics import mask_objects, masks, normalizers
-from keras_attention.numerics.precision import to_float32
+from keras_attention.numerics.precision import HALF, to_float32
 
 Tensor = Any
 
@@ -57,20 +57,13 @@ def dot_product_attention(
 ) -> Tensor:
     """Computes attention by cuDNN, in tiles or by matrix products.
 
-    cuDNN is used on a GPU in half precision, if E = V and there is no mask or bias.
-    Tiles are used for long sequences on a CPU.
+    cuDNN is used on a GPU in half precision, without a bias; see `jax_cudnn.py`. Tiles
+    are used for long sequences on a CPU.
     """
-    fused = (
-        mask is None
-        and bias is None
-        and keras.backend.standardize_dtype(query.dtype) in ("float16", "bfloat16")
-        and query.shape[-1] == value.shape[-1]
-        and platform() == "gpu"
-    )
-    if fused:
-        return ops.dot_product_attention(
-            query, key, value, scale=scale, is_causal=is_causal
-        )
+    is_half = keras.backend.standardize_dtype(query.dtype) in HALF
+    on_gpu = is_half and bias is None and platform() == "gpu"
+    if on_gpu and jax_cudnn.takes(query, key, value, mask, is_causal):
+        return jax_cudnn.attend(query, key, value, mask, scale, is_causal)
     sizes = query.shape[1], key.shape[1]
     long = all(isinstance(n, int) for n in sizes) and math.prod(sizes) >= tiles.LEAST
     if long and tiles.pays(query, key, value) and platform() == "cpu":
@@ -90,7 +83,11 @@ def local_attention(
     is_causal: bool,
     window: int,
 ) -> Tensor | None:
-    """Computes attention in a sliding window by blocks, on a CPU."""
+    """Computes attention in a sliding window by blocks on a CPU, by cuDNN on a GPU."""
+    if platform() == "gpu":
+        if not jax_cudnn.takes(query, key, value, mask, is_causal, window):
+            return None
+        return jax_cudnn.attend(query, key, value, mask, scale, is_causal, window)
     band = tiles.plan(query, key, value, mask, is_causal, window)
     if band is None or platform() != "cpu":
         return None

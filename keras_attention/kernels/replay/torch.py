@@ -12,7 +12,8 @@ the operations (`torch_rewrite.py`), and replays them while all of this holds:
 - each decision that depends on values (`decision`) has the same result.
 
 A call is refused if it reads the values of a tensor in another way, adds a loss,
-changes attributes of its layers, or gives other numbers when it is replayed.
+changes attributes of its layers, or gives other numbers when it is replayed. On a GPU,
+a replay can be a CUDA graph (`torch_graphs.py`).
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from keras_attention.kernels.replay.torch_facts import (
     random_input,
     will_be_known,
 )
+from keras_attention.kernels.replay.torch_graphs import are_on
 from keras_attention.kernels.replay.torch_rewrite import Untraceable
 from keras_attention.kernels.replay.torch_trace import VALUES, Call, Program, plan
 
@@ -81,6 +83,8 @@ class Replayer:
         if _tracing.get() or not _is_plain_context():
             return self.function(*args, **kwargs)
         leaves: dict[int, Tensor] = {}
+        if are_on():
+            args, kwargs = keras.tree.map_structure(_on_device, (args, kwargs))
         structure = signature((args, kwargs), leaves)
         if structure is None:
             leaves.clear()
@@ -128,8 +132,11 @@ class Replayer:
     @property
     def reasons(self) -> list[str]:
         """Returns why signatures are refused, without repetitions."""
-        reasons = (s.reason for s in self._signatures.values() if s.reason)
-        return list(dict.fromkeys(reasons))
+        signatures = self._signatures.values()
+        graphs = (s.trace[0].graphs for s in signatures if s.trace)
+        reasons = [s.reason for s in signatures]
+        reasons += [g.refusal for g in graphs if g is not None]
+        return list(dict.fromkeys(filter(None, reasons)))
 
     def _observe(
         self, calls: _Signature, args: tuple, kwargs: dict, leaves: dict[int, Tensor]
@@ -214,6 +221,12 @@ def _is_plain_context() -> bool:
 def _as_tensor(x: Any) -> Any:
     is_array = type(x) is np.ndarray and x.dtype.kind in "biuf"
     return keras.ops.convert_to_tensor(x) if is_array else x
+
+
+def _on_device(x: Any) -> Any:
+    """Moves a tensor without a mask to Keras' device, as the called layer would."""
+    is_plain = type(x) in PLAIN and getattr(x, "_keras_mask", None) is None
+    return keras.ops.convert_to_tensor(x) if is_plain else x
 
 
 def signature(x: Structure, leaves: dict[int, Tensor]) -> Any:

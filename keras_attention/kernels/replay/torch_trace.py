@@ -22,6 +22,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from keras_attention.kernels.replay.torch_facts import Changed, Facts, Playback, using
+from keras_attention.kernels.replay.torch_graphs import Graphs, are_on
 from keras_attention.kernels.replay.torch_rewrite import Rewriting, Untraceable
 
 Tensor = Any
@@ -102,6 +103,7 @@ class Program(NamedTuple):
     slopes: list[tuple[int, tuple]]  # index, with shape, strides, dtype and device
     reached: list[set[int]]  # for each gradient, the outputs that it depends on
     may_end: bool  # whether a replay may end after it has drawn random numbers
+    graphs: Graphs | None  # of `forward` and `backward`
 
     def __call__(self, leaves: list[Tensor]) -> Structure:
         """Returns the output for the tensors of a call."""
@@ -302,6 +304,11 @@ class Call:
         if not all(_is_close(x, y) for x, y in pairs):
             raise Untraceable("other numbers when it is replayed")
         facts = [(s.shape, s.stride(), s.dtype, s.device) for s in slopes]
+        graphs = None
+        if are_on() and not self.in_place:
+            functions = forward, backward
+            graphs = Graphs(functions, results, facts, graph.graph.nodes)
+            forward, backward = graphs.forward, graphs.backward
         return Program(
             forward=forward,
             backward=backward,
@@ -315,6 +322,7 @@ class Call:
             slopes=list(zip(sloping, facts)),
             reached=[{sloping[i] for i in indices} for indices in reached],
             may_end=bool(self.facts.decisions and self.facts.functions),
+            graphs=graphs,
         )
 
 

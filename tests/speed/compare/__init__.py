@@ -78,6 +78,9 @@ PAGE: dict[str, tuple[Mapping[str, Any], ...]] = {
     "generation": ({},),
     "retrieval": ({},),
     "hopfield": ({"of": "heads", "steps": 3},),
+    "attention_masks": ({"mask": "texts"},),
+    "packed": ({},),
+    "fast_weights": ({"T": 2048, "decay": "head"},),
 }
 
 

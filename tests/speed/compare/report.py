@@ -45,8 +45,11 @@ COLUMNS = {
     "decoding": ("sampler",),
     "retrieval": ("S",),
     "hopfield": ("mode",),
+    "attention_masks": ("mode",),
+    "fast_weights": ("mode",),
 }
 PEERS = {
+    "array": "boolean array",
     "keras.layers.RNN": "`keras.layers.RNN` with a hand-written cell",
     "keras_hub": "KerasHub",
     "torch, plain": "plain torch",
@@ -218,17 +221,16 @@ def _align(rows: list[Any]) -> list[str]:
 def tables(raw: dict[str, Any]) -> dict[str, str]:
     """Returns the tables of docs/results/speed.md, one for each case, and a summary.
 
-    The raw files are those of `compare --page`, one for each backend, and of cases that
-    were measured again, such as compare-jax-decoding.json.
+    The raw files are those of `compare --page`, one for each backend, and of single
+    cases, such as compare-packed.json. A later name replaces the same row of an earlier.
     """
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in PAGE}
-    for backend in NAMES:
-        for name in sorted(n for n in raw if n.startswith(f"compare-{backend}")):
-            for run in raw[name]["backends"]:
-                for result in run["results"]:
-                    shown = on_page(result["case"], result["sizes"])
-                    if shown and result["status"] == "measured":
-                        results[result["case"]].append(result)
+    for name in sorted(n for n in raw if n.startswith("compare-")):
+        for run in raw[name]["backends"]:
+            for result in run["results"]:
+                shown = on_page(result["case"], result["sizes"])
+                if shown and result["status"] == "measured":
+                    results[result["case"]].append(result)
     found = {name: _page_table(name, rows) for name, rows in results.items()}
     return {**found, "glance": _glance(results)}
 
