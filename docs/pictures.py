@@ -55,6 +55,7 @@ DRAWN_BY = {  # the modules of functions that are not of the package
     "plot_curves": "studies.pictures",
     "plot_growth": "speed.growth",
     "plot_lengths": "studies.long_stories.picture",
+    "plot_rates": "speed.gpu.picture",
     "plot_puzzle": "studies.blocks.drawing",
     "plot_recall": "studies.recall.picture",
 }
@@ -122,6 +123,7 @@ def drawn_by(guide, before=None):
 
 def measured():
     """What was measured once and is drawn in the pages of results."""
+    from speed.gpu import report as gpu
     from speed.scale import report
     from studies.capacity import command as capacity
     from studies.forgetting import command as forgetting
@@ -149,6 +151,12 @@ def measured():
     played = [result["picture"] for result in played if "picture" in result]
     if played:
         grown["results/blocks.png"] = {"function": "plot_puzzle", **played[0]}
+    if rates := gpu.series(gpu.load(gpu.RESULTS)):
+        grown["results/gpu.png"] = {
+            "function": "plot_rates",
+            "arguments": [rates],
+            "more": {},
+        }
     heads = raw("examples/studies/translation/results/translation-heads.json")
     cross = heads["layers"]["decoder_block_1/cross_attention"]
     translated = runs_of("lengths")

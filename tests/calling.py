@@ -16,6 +16,8 @@ import pytest
 from checkout import ROOT
 from keras import ops
 
+from studies import clocks
+
 BACKEND = keras.config.backend()
 TRAINS = BACKEND in ("jax", "tensorflow", "torch")
 needs_training = pytest.mark.skipif(not TRAINS, reason=f"{BACKEND} does not train")
@@ -24,6 +26,11 @@ carries_masks = pytest.mark.skipif(
 )
 DATA = os.environ.get("KERAS_ATTENTION_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="KERAS_ATTENTION_DATA is not set")
+
+
+def platform():
+    """The kind of device that the backend computes on: "cpu", "gpu", …"""
+    return clocks.own_device()
 
 
 def needs_file(*parts):

@@ -16,8 +16,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from keras_attention.version import __version__
-
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = re.compile(r"(<!-- table: (\S+) (.+?) -->\n).*?(<!-- end -->)", re.S)
 
@@ -38,7 +36,9 @@ def environment() -> dict[str, Any]:
     """
     import keras
 
-    from studies import clocks  # imports Keras, which reports of speed do without
+    # They import Keras, which reports of speed do without.
+    from keras_attention.version import __version__
+    from studies import clocks
 
     backend = str(keras.config.backend())
     return {

@@ -22,6 +22,10 @@ COMMANDS = {
         "speed.devices.command",
         "train each model on eight virtual devices and compare with one",
     ),
+    "gpu": (
+        "speed.gpu.command",
+        "measure attention, layers and models on a GPU, row by row",
+    ),
     "memory": (
         "speed.memory",
         "measure the memory of one forward and backward call on a long sequence",

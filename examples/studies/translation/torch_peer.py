@@ -187,25 +187,30 @@ def _take(module: Module, model: Any) -> None:
         ("decoder", module.core.decoder),
     ):
         for n, theirs in enumerate(stack.layers):
-            ours = model.get_layer(f"{name}_block_{n}")
-            norms = [ours.self_attention_norm, ours.feedforward_norm]
-            _attention(theirs.self_attn, ours.self_attention)
-            if name == "decoder":
-                _attention(theirs.multihead_attn, ours.cross_attention)
-                norms.insert(1, ours.cross_attention_norm)
-            for k, norm in enumerate(norms, 1):
-                _norm(getattr(theirs, f"norm{k}"), norm)
-            for dense, linear in (
-                (ours.feedforward_in, theirs.linear1),
-                (ours.feedforward_out, theirs.linear2),
-            ):
-                _put(linear.weight, _array(dense.kernel).T)
-                _put(linear.bias, dense.bias)
+            take_block(theirs, model.get_layer(f"{name}_block_{n}"))
         if stack.norm is not None:
-            _norm(stack.norm, model.get_layer(f"{name}_norm"))
+            take_norm(stack.norm, model.get_layer(f"{name}_norm"))
 
 
-def _attention(theirs: Module, ours: Any) -> None:
+def take_block(theirs: Module, ours: Any) -> None:
+    """Copies the weights of our encoder or decoder block to torch's layer."""
+    norms = [ours.self_attention_norm, ours.feedforward_norm]
+    take_attention(theirs.self_attn, ours.self_attention)
+    if hasattr(theirs, "multihead_attn"):
+        take_attention(theirs.multihead_attn, ours.cross_attention)
+        norms.insert(1, ours.cross_attention_norm)
+    for k, norm in enumerate(norms, 1):
+        take_norm(getattr(theirs, f"norm{k}"), norm)
+    for dense, linear in (
+        (ours.feedforward_in, theirs.linear1),
+        (ours.feedforward_out, theirs.linear2),
+    ):
+        _put(linear.weight, _array(dense.kernel).T)
+        _put(linear.bias, dense.bias)
+
+
+def take_attention(theirs: Module, ours: Any) -> None:
+    """Copies the weights of our self-attention to `torch.nn.MultiheadAttention`."""
     dim = theirs.embed_dim
     projections = (ours.query_dense, ours.key_dense, ours.value_dense)
     # (D, H, E) each; torch has (3 H E, D)
@@ -217,7 +222,7 @@ def _attention(theirs: Module, ours: Any) -> None:
     _put(theirs.out_proj.bias, ours.output_dense.bias)
 
 
-def _norm(theirs: Module, ours: Any) -> None:
+def take_norm(theirs: Module, ours: Any) -> None:
     _put(theirs.weight, ours.gamma)
     _put(theirs.bias, ours.beta)
     theirs.eps = ours.epsilon

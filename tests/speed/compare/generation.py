@@ -42,7 +42,7 @@ def cases() -> tuple[Case, ...]:
 
 
 def _contestants(peer: str, backend: str) -> Contestants:
-    return _Race(peer).contestants()
+    return Race(peer).contestants()
 
 
 def _steps() -> tuple[Step, ...]:
@@ -64,8 +64,8 @@ def _steps() -> tuple[Step, ...]:
     return (*blocks(batch * prompt, prompt), *(tokens * step))
 
 
-class _Race:
-    """A model and a peer with its weights."""
+class Race:
+    """A model and a peer with its weights; the peer "" is the model without a cache."""
 
     def __init__(self, peer: str) -> None:
         import keras
@@ -89,13 +89,13 @@ class _Race:
         generator = np.random.default_rng(SEED)
         shape = (SIZES["B"], SIZES["S"])
         self.prompts = generator.integers(FIRST, SIZES["V"], shape).astype("int32")
-        make = {"keras_hub": _keras_hub, "transformers": _transformers}[peer]
-        self.theirs, self.logits = make(self.model, self.prompts)
+        make = {"keras_hub": _keras_hub, "transformers": _transformers, "": _alone}
+        theirs, self.logits = make[peer](self.model, self.prompts)
+        self.calls = {"ours": self.ours, **({peer: theirs} if peer else {})}
 
     def contestants(self) -> Contestants:
         """Returns the full `generate` call of the model and of the peer."""
-        calls = {"ours": self.ours, self.peer: self.theirs}
-        return Contestants(calls, check=self.check)
+        return Contestants(self.calls, check=self.check)
 
     def ours(self) -> np.ndarray:
         return self.model.generate(self.prompts, SIZES["T"])
@@ -103,7 +103,8 @@ class _Race:
     def check(self) -> dict[str, float]:
         """Checks that the peer's logits are highest for the tokens of both."""
         worst = 0.0
-        for name, written in (("ours", self.ours()), (self.peer, self.theirs())):
+        for name, write in self.calls.items():
+            written = write()
             whole = np.concatenate([self.prompts, written], 1)
             logits = self.logits(whole)[:, SIZES["S"] - 1 : -1]
             chosen = np.take_along_axis(logits, written[..., None], -1)[..., 0]
@@ -111,10 +112,19 @@ class _Race:
             if short > TOLERANCE:
                 raise NumericsError(
                     f"{name} wrote a token {short:.2e} below the likeliest of "
-                    f"{self.peer}"
+                    f"{self.peer or 'the model without a cache'}"
                 )
             worst = max(worst, short)
         return {self.peer: worst}
+
+
+def _alone(model: Any, prompts: np.ndarray) -> tuple[Callable, Callable]:
+    """Returns `generate` itself, and a function for logits without a cache."""
+
+    def logits(tokens: np.ndarray) -> np.ndarray:
+        return model.predict_on_batch({"tokens": tokens})
+
+    return model.generate, logits
 
 
 def _gelu(x: Any) -> Any:

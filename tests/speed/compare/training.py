@@ -48,6 +48,7 @@ class TrainingStep:
             )
             model = keras_attention.recorded(model)
             model.compile(optimizer, self.model.loss)
+        self.trained = model
         self.inputs, self.targets = inputs, targets
         weights = [array_of(weight) for weight in model.weights]
         model.train_on_batch(inputs, targets)  # creates and compiles the step
@@ -111,7 +112,7 @@ def trace_steps(model: Any, step: Callable[[], Any]) -> None:
     import keras
 
     replayer = getattr(model, "_replayer", None)
-    if keras.backend.backend() != "torch" or replayer is None:
+    if keras.backend.backend() != "torch" or replayer is None or model.run_eagerly:
         return
     end = time.perf_counter() + TRACING_SECONDS
     while time.perf_counter() < end and not replayer.has_settled:

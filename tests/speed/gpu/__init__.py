@@ -1,0 +1,1 @@
+"""The command `gpu`: attention, layers and models on one GPU, beside their peers."""
