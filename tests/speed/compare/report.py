@@ -222,7 +222,7 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
     """Returns the tables of docs/results/speed.md, one for each case, and a summary.
 
     The raw files are those of `compare --page`, one for each backend, and of single
-    cases, such as compare-packed.json. A later name replaces the same row of an earlier.
+    cases, such as compare-packed.json. A later name replaces rows of an earlier one.
     """
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in PAGE}
     for name in sorted(n for n in raw if n.startswith("compare-")):
