@@ -88,10 +88,8 @@ def write(
     tables: dict[str, str] | None = None,
 ) -> None:
     """Writes the results to --json and the tables to --page, where given."""
-    for path in (args.json, args.page):
-        if path:
-            path.parent.mkdir(parents=True, exist_ok=True)
     if args.json:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(results, indent=1)
         args.json.write_text(text + "\n", encoding="utf-8")
     if tables is not None and args.page:
