@@ -99,7 +99,7 @@ def test_the_command_trains_tests_and_resumes(monkeypatch, tmp_path, capsys):
         in report.tables(raw)["accuracy"]
     )
     left, right = picture.plot_lengths(report.series(raw)).axes
-    # The accuracy has a curve for the hash; the memory is the same.
+    # The accuracy also has a curve without the hash.
     assert (len(left.lines), len(right.lines)) == (3, 2)
     assert "memnn, task 1, seed 0" in capsys.readouterr().out
 

@@ -60,7 +60,7 @@ def _table(runs: Sequence[Run], measures: Sequence[tuple[str, str, str]]) -> str
         for test, measure, _ in measures:
             found = values(runs, kind, test, measure)
             for x in (np.mean(found), min(found)) if found else ():
-                cells.append(f"{x:.1f}" if measure == "bleu" else f"{100 * x:.1f} %")
+                cells.append(f"{x:.2f}" if measure == "bleu" else f"{100 * x:.1f} %")
         if counts:
             rows.append(cells)
     return reports.table(titles, rows)

@@ -187,7 +187,7 @@ def table(runs: Sequence[Run]) -> str:
                 f"{statistics.mean(r['cpu_seconds'] for r in results):.0f} s",
             ]
         )
-    titles = ["architecture", "weights", "paper", "here", "seeds", "CPU time"]
+    titles = ["architecture", "weights", "paper", "here", "each seed", "CPU time"]
     return reports.table(titles, rows)
 
 

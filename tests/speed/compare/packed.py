@@ -20,7 +20,7 @@ SIZES = {"texts": 32, "T": 256, "V": 512, "D": 64, "H": 4, "layers": 2}
 
 
 def lengths_of(texts: int, longest: int) -> np.ndarray:
-    """Samples the lengths of texts, the longest of which is `longest`."""
+    """Samples the lengths of texts, between 2 and `longest`."""
     rng = np.random.default_rng(SEED)
     lengths = np.exp(rng.normal(np.log(longest / 8), 0.8, texts)).astype(int)
     return np.clip(lengths, 2, longest)
