@@ -27,6 +27,7 @@ TESTS = pathlib.Path(__file__).resolve().parent
 ROOT = TESTS.parent
 RESULTS = ROOT / "docs" / "results" / "gpu-tests.json"
 SELECTED = (  # those that matter most first
+    "kernels/attention/test_cudnn.py",
     "kernels/attention",
     "ops/test_attention.py",
     "ops/test_fast_weights.py",

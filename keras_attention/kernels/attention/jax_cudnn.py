@@ -12,7 +12,8 @@ a gradient of the same size (jax 28974, 34685). A mask of keys becomes lengths:
 A length is at least 1, since cuDNN does not define attention to no key. Queries that
 may attend to nothing are set to 0 afterwards, which sets their gradients to 0 as well.
 JAX refuses gradients for an odd number of queries or keys, even without a bias. There,
-a query or key of zeros is added, which lengths leave out.
+a query or key of zeros is added, which lengths leave out. There is no forward mode
+(`jax.jvp`) and no second derivative.
 
 Nothing here was run on a GPU yet. Tests compute the same calls by XLA on a CPU, and
 lower the calls of cuDNN.
@@ -23,12 +24,14 @@ Shapes: B batch, T queries, S keys, H heads, G heads of keys and values, E width
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
 import jax
 import keras
+import numpy as np
 from jax import lax
 from jax import numpy as jnp
 from keras import ops
@@ -36,7 +39,7 @@ from keras import ops
 from keras_attention.kernels.attention import reference
 from keras_attention.kernels.keras import is_exporting
 from keras_attention.kernels.partitioning.jax import has_devices
-from keras_attention.numerics.precision import HALF
+from keras_attention.numerics.precision import HALF, to_float32
 
 Tensor = Any
 
@@ -48,13 +51,19 @@ CHUNK = 2**24  # scores of some queries of all heads, where lengths do not fit
 @cache
 def widest() -> int:
     """Returns the largest width of a head that cuDNN takes here; 0 for no width."""
-    # Imported where a GPU is, because JAX has no public name of the version.
-    from jax._src.lib import cuda_versions
-
     device = jax.local_devices(backend="gpu")[0]
-    if cuda_versions is None or "cuda" not in device.client.platform_version:
+    if "cuda" not in device.client.platform_version:
         return 0
-    version = cuda_versions.cudnn_get_version()
+    try:  # JAX has no public name of the version
+        from jax._src.lib import cuda_versions
+
+        version = cuda_versions.cudnn_get_version()
+    except (ImportError, AttributeError, RuntimeError) as error:
+        warnings.warn(
+            f"Attention computes matrix products: JAX finds no cuDNN ({error}).",
+            stacklevel=2,
+        )
+        return 0
     capability = tuple(map(int, device.compute_capability.split(".")))
     # As NVIDIA's TransformerEngine says, windows with lengths came with 9.6, and
     # attention has errors in 9.10.0 and 9.10.1.
@@ -87,7 +96,9 @@ def takes(
     queries, keys, width = query.shape[1], key.shape[1], query.shape[3]
     if len(dtypes) > 1 or not dtypes <= {*HALF} or width % 8 or width > widest():
         return False
-    if value.shape[3] != width or queries == 1:  # whose scores are few
+    if query.shape[0] != key.shape[0] or key.shape != value.shape:
+        return False
+    if queries == 1:  # whose scores are few
         return False
     if mask is not None and (mask.shape[1:3] != (1, 1) or queries < FEWEST):
         return False
@@ -116,8 +127,8 @@ def attend(
 ) -> Tensor:
     """Computes `ops.dot_product_attention` of a call that `takes` allows."""
     query, key, value = (ops.convert_to_tensor(x) for x in (query, key, value))
-    if not isinstance(scale, (int, float)):  # a tensor
-        query, scale = query * jnp.asarray(scale, query.dtype), 1.0
+    if not isinstance(scale, (int, float, np.number)):  # a tensor
+        query, scale = (to_float32(query) * scale).astype(query.dtype), 1.0
     mask = None if mask is None else jnp.asarray(mask)  # perhaps a variable
     options = IMPLEMENTATION, float(scale), is_causal, window
     return _attend(*options, query, key, value, mask)
@@ -163,7 +174,10 @@ def _attend(
     elif needs_end:
         out = by_lengths(query, key, value, visible)
     else:
-        out = fused(query, key, value)
+        query, key, value = _vectorized(query, key, value)
+        zero = 0 * lax.stop_gradient(query.ravel()[0]).astype("int32")
+        # The condition is always true, and gives the slope the axis of `jax.vmap`, too.
+        out = jnp.where(zero == 0, fused(query, key, value), 0)
     return out[:, :length]
 
 
@@ -188,6 +202,13 @@ def _by_lengths(
     # In a window, queries far behind the last key see nothing.
     ends = queries if window is None else jnp.minimum(lengths + window - 1, queries)
     ends = jnp.where(lengths > 0, ends, 0).astype("int32")
+    sees = jnp.arange(queries) < ends[:, None]  # (B, T)
+    is_key = jnp.arange(key.shape[1]) < lengths[:, None]  # (B, S)
+    # Behind the lengths, cuDNN may leave anything in the gradients.
+    query, key, value = (
+        jnp.where(valid[..., None, None], x, jnp.zeros_like(x))
+        for x, valid in ((query, sees), (key, is_key), (value, is_key))
+    )
     out = fused(
         query,
         key,
@@ -195,14 +216,13 @@ def _by_lengths(
         query_seq_lengths=jnp.maximum(ends, 1),
         key_value_seq_lengths=jnp.maximum(lengths, 1),
     )
-    sees = jnp.arange(queries) < ends[:, None]  # (B, T)
     return jnp.where(sees[..., None, None], out, jnp.zeros_like(out))
 
 
 def _vectorized(*tensors: Tensor) -> list[Tensor]:
     """Gives all tensors an axis of `jax.vmap` if one has it, as JAX needs (jax 38495).
 
-    The compiler removes the zeros that are added.
+    The compiler removes the zeros that are added. The order stays.
     """
     first = (lax.stop_gradient(x.ravel()[0]).astype("int32") for x in tensors)
     zero = sum(0 * x for x in first)
@@ -220,8 +240,8 @@ def _in_chunks(
     """Computes causal attention with any mask (B, S), some queries at a time."""
     batch, queries, heads, width = query.shape
     keys = key.shape[1]
-    count = math.ceil(batch * heads * queries * keys / CHUNK)
-    size = math.ceil(queries / count)
+    size = min(max(1, CHUNK // (batch * heads * keys)), queries)
+    count = math.ceil(queries / size)
     missing = [(0, count * size - queries if axis == 1 else 0) for axis in range(4)]
     q = jnp.pad(query, missing).reshape(batch, count, size, heads, width)
     places = jnp.arange(count * size).reshape(count, size, 1)
@@ -233,7 +253,7 @@ def _in_chunks(
         visible = visible & mask[:, None, None]  # (B, 1, C, S)
         return reference.dot_product_attention(q, key, value, visible, scale, False)
 
-    chunk = jax.checkpoint(chunk, prevent_cse=count == 1)
-    out = lax.map(chunk, (places, jnp.moveaxis(q, 1, 0)))  # (·, B, C, H, E)
+    step = jax.checkpoint(chunk, prevent_cse=count == 1)
+    out = lax.map(step, (places, jnp.moveaxis(q, 1, 0)))  # (·, B, C, H, E)
     out = jnp.moveaxis(out, 0, 1).reshape(batch, count * size, heads, width)
     return out[:, :queries]

@@ -76,6 +76,7 @@ class Replayer:
         self, function: Callable, layers: Callable[[], Sequence], after: float = 0.0
     ) -> None:
         self.function, self.layers, self.after = function, layers, after
+        self._has_graphs = are_on()
         self._signatures: dict[Any, _Signature] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Structure:
@@ -83,7 +84,7 @@ class Replayer:
         if _tracing.get() or not _is_plain_context():
             return self.function(*args, **kwargs)
         leaves: dict[int, Tensor] = {}
-        if are_on():
+        if self._has_graphs:
             args, kwargs = keras.tree.map_structure(_on_device, (args, kwargs))
         structure = signature((args, kwargs), leaves)
         if structure is None:
@@ -158,7 +159,8 @@ class Replayer:
                 calls.refuse("a call changes attributes of its layers")
         else:
             weights = (state.variables, state.weights)
-            call = Call(self.function, structure, leaves, *weights)
+            options = {"has_graphs": self._has_graphs}
+            call = Call(self.function, structure, leaves, *weights, **options)
             self._trace(calls, call, state)
         return output
 

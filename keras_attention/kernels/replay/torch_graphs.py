@@ -8,7 +8,7 @@ therefore run operation by operation. Dropout draws from torch's default generat
 which each replay moves on.
 
 This was not run on a GPU yet, so it is off unless the environment variable
-KERAS_ATTENTION_CUDA_GRAPHS is 1 when a call is traced.
+KERAS_ATTENTION_CUDA_GRAPHS is 1 when a model is made.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WARM_UPS = 3  # calls on another stream, before a capture; as torch advises
 
 
 def are_on() -> bool:
-    """Returns whether traced calls shall become CUDA graphs."""
+    """Returns whether traced calls of a new model become CUDA graphs."""
     return os.environ.get(VARIABLE) == "1"
 
 

@@ -22,7 +22,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from keras_attention.kernels.replay.torch_facts import Changed, Facts, Playback, using
-from keras_attention.kernels.replay.torch_graphs import Graphs, are_on
+from keras_attention.kernels.replay.torch_graphs import Graphs
 from keras_attention.kernels.replay.torch_rewrite import Rewriting, Untraceable
 
 Tensor = Any
@@ -195,6 +195,7 @@ class Call:
     # Whether the call is a step of a loop without gradients: it may write to its
     # arguments, and neither decides nor assigns to variables.
     in_place: bool = False
+    has_graphs: bool = False  # whether its functions become CUDA graphs
     facts: Facts = field(default_factory=lambda: Facts([], [], []))
 
     @_refusing()
@@ -305,7 +306,7 @@ class Call:
             raise Untraceable("other numbers when it is replayed")
         facts = [(s.shape, s.stride(), s.dtype, s.device) for s in slopes]
         graphs = None
-        if are_on() and not self.in_place:
+        if self.has_graphs:
             functions = forward, backward
             graphs = Graphs(functions, results, facts, graph.graph.nodes)
             forward, backward = graphs.forward, graphs.backward

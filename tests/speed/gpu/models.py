@@ -51,9 +51,15 @@ def from_contestants(contestants: Contestants, tolerance: float = TOLERANCE) -> 
         ours = results.pop("ours")
         return {n: largest_difference(ours, x, tolerance) for n, x in results.items()}
 
+    def error(name: str) -> float:
+        # A peer that differs from ours is the peer's error, if there is one.
+        if name == "ours" and len(contestants.calls) > 1:
+            return float("nan")
+        return errors().get(name, float("nan"))
+
     def build(name: str) -> Side:
         call = timing.Call(contestants.calls[name])
-        return Side(call, lambda: errors().get(name, float("nan")))
+        return Side(call, functools.partial(error, name))
 
     return {n: functools.partial(build, n) for n in contestants.calls}, {}
 
@@ -78,8 +84,14 @@ def _fast_weights(backend: str, sizes: Any) -> Sides:
 def _generation(backend: str, sizes: Any) -> Sides:
     generation.SIZES.update({k: sizes[k] for k in generation.SIZES})
     has_peer = backend == "torch" and importlib.util.find_spec("transformers")
-    race = generation.Race("transformers" if has_peer else "")
-    return from_contestants(race.contestants())
+    if has_peer:
+        try:
+            return from_contestants(generation.Race("transformers").contestants())
+        except Exception as error:  # another version than ours, say
+            reason = f"{type(error).__name__}: {error}"
+            sides, skipped = from_contestants(generation.Race("").contestants())
+            return sides, {**skipped, "transformers": reason}
+    return from_contestants(generation.Race("").contestants())
 
 
 def _retrieval(backend: str, sizes: Any) -> Sides:
@@ -120,12 +132,13 @@ def _retrieval(backend: str, sizes: Any) -> Sides:
 
 
 def _training(backend: str, make: Callable[[str], Any], *peers: str) -> Sides:
-    """Returns the sides of a training step. Each is compared with the last one.
+    """Returns the sides of a training step, compared with the peer or the first one.
 
     `make` returns a `TrainingStep` for the name of a side.
     """
     names, skipped = timing.replayed_sides(backend)
-    *_, last = names = [*names, *peers]
+    last = peers[-1] if peers else names[0]
+    names = [*names, *peers]
 
     @functools.cache
     def step(name: str) -> TrainingStep:
@@ -142,6 +155,8 @@ def _training(backend: str, make: Callable[[str], Any], *peers: str) -> Sides:
 
     def build(name: str) -> Side:
         def check() -> float:
+            if name == last:  # which the others are compared with
+                return float("nan")
             return largest_difference(outputs(name), outputs(last), TOLERANCE)
 
         return Side(timing.Call(step(name)), check)

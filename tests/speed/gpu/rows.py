@@ -142,7 +142,7 @@ def _core(quick: bool) -> list[Row]:
 def _masks(quick: bool) -> list[Row]:
     base = {"group": "masks", "B": 8, "T": 2048, "H": 16, "D": 128}
     kinds = [(name, base, 0 if name in FIRST_MASKS else 1) for name in MASKS]
-    kinds += [(name, base, 2) for name in CAUSAL]
+    kinds += [(name, base, 1) for name in CAUSAL]
     kinds += [("window", {**base, "T": 8192, "B": 2}, 1)]
     kinds += [(n, {**base, "T": 512, "B": 32}, 3) for n in (MASKS[0], MASKS[-1])]
     if quick:

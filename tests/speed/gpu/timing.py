@@ -25,7 +25,7 @@ SIDE = {"full": 8192, "quick": 128}  # of the square matrices of the floor
 
 
 EAGER, GRAPHS = "ours, eager", "ours, CUDA graphs"  # of sides that replay calls
-SWITCH = "KERAS_ATTENTION_CUDA_GRAPHS"  # read when a call is traced
+SWITCH = "KERAS_ATTENTION_CUDA_GRAPHS"  # read when a model is made
 
 
 class Call(NamedTuple):

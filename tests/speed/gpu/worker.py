@@ -93,13 +93,19 @@ def settings(backend: str) -> None:
         torch.backends.cudnn.allow_tf32 = False
 
 
+CUDA_PACKAGES = (
+    *("triton", "jax-cuda12-plugin", "jax-cuda13-plugin"),
+    *("nvidia-cudnn-cu12", "nvidia-cudnn-cu13", "transformers"),
+)
+
+
 def facts(backend: str) -> dict[str, Any]:
     """Returns what the figures depend on, besides sizes and seed."""
     files = sorted(pathlib.Path(keras_attention.__file__).parent.rglob("*.py"))
     code = hashlib.sha256(b"".join(path.read_bytes() for path in files))
     found = {**versions(), "keras_attention": keras_attention.__version__}
     found["keras_attention, SHA-256 of its code"] = code.hexdigest()[:12]
-    for package in ("triton", "jax-cuda13-plugin", "nvidia-cudnn-cu13", "transformers"):
+    for package in CUDA_PACKAGES:
         if package not in PACKAGES:
             try:
                 found[package] = importlib.metadata.version(package)
