@@ -159,8 +159,10 @@ class Replayer:
                 calls.refuse("a call changes attributes of its layers")
         else:
             weights = (state.variables, state.weights)
-            options = {"has_graphs": self._has_graphs}
-            call = Call(self.function, structure, leaves, *weights, **options)
+            call = Call(
+                *(self.function, structure, leaves, *weights),
+                has_graphs=self._has_graphs,
+            )
             self._trace(calls, call, state)
         return output
 
