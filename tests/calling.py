@@ -16,8 +16,6 @@ import pytest
 from checkout import ROOT
 from keras import ops
 
-from studies import clocks
-
 BACKEND = keras.config.backend()
 TRAINS = BACKEND in ("jax", "tensorflow", "torch")
 needs_training = pytest.mark.skipif(not TRAINS, reason=f"{BACKEND} does not train")
@@ -30,6 +28,8 @@ needs_data = pytest.mark.skipif(not DATA, reason="KERAS_ATTENTION_DATA is not se
 
 def platform():
     """The kind of device that the backend computes on: "cpu", "gpu", …"""
+    from studies import clocks  # which a process of a test may not have
+
     return clocks.own_device()
 
 

@@ -33,6 +33,19 @@ FIXED = int, str, type(None)
 export = keras.saving.register_keras_serializable(package="keras_attention")
 
 
+class Holder(str):
+    """Text in the config of a mask that keeps the mask alive while a model is saved.
+
+    Keras saves copies of the masks of a functional model, and takes objects with one
+    address for one object. A later copy could have the address of this mask.
+    """
+
+    mask: Mask
+
+    def __deepcopy__(self, memo: Any) -> Holder:
+        return self
+
+
 class Mask(abc.ABC):
     """Abstract base class of the mask objects."""
 
@@ -116,12 +129,15 @@ class Mask(abc.ABC):
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
-        return {name: serialize(getattr(self, name)) for name in self.arguments}
+        holder = Holder(type(self).__name__)
+        holder.mask = self
+        config = {name: serialize(getattr(self, name)) for name in self.arguments}
+        return {**config, "kind": holder}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
         deserialize = keras.saving.deserialize_keras_object
-        return cls(**{name: deserialize(x) for name, x in config.items()})
+        return cls(**{name: deserialize(config[name]) for name in cls.arguments})
 
 
 @export

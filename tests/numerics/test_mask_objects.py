@@ -1,10 +1,15 @@
 """Masks as objects: their arrays, joined masks, and what they refuse."""
 
+import copy
+
 import keras
 import numpy as np
 import pytest
 from gradients import to_numpy
 from keras import ops
+
+# Keras has no public name of the scope in which it saves and loads a model.
+from keras.src.saving import serialization_lib
 
 from keras_attention import masks
 from keras_attention.numerics import mask_objects
@@ -136,3 +141,19 @@ def test_bad_joins_are_refused():
         masks.Causal() & np.ones((3, 3), bool)
     with pytest.raises(TypeError, match=r"joined by & and \|"):
         _ = masks.Causal() and masks.Window(2)
+
+
+def test_masks_with_one_address_stay_apart_in_a_file():
+    """Keras saves temporary copies, and takes one address for one object."""
+    sharing = serialization_lib.ObjectSharingScope
+    with sharing():
+        configs = []
+        for size in range(1, 9):
+            mask = masks.Window(size) & masks.Prefix(size)
+            configs.append(copy.deepcopy(keras.saving.serialize_keras_object(mask)))
+            del mask
+    with sharing():
+        made = [keras.saving.deserialize_keras_object(x) for x in configs]
+    assert [repr(x) for x in made] == [
+        f"Window(size={size}) & Prefix(length={size})" for size in range(1, 9)
+    ]
