@@ -172,7 +172,8 @@ def measure(row: Any, backend: str, timer: Any, rates: dict[str, float]) -> Any:
 def told(error: Exception) -> str:
     """Returns an error as one line without paths of this machine."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
-    for folder in {str(reports.ROOT), sys.prefix, str(pathlib.Path.home())} - {"/"}:
+    folders = {str(reports.ROOT), sys.prefix, str(pathlib.Path.home())} - {"/"}
+    for folder in sorted(folders, key=len, reverse=True):  # one may lie in another
         text = text.replace(folder, "…")
     return text if len(text) <= 400 else f"{text[:300]} … {text[-90:]}"
 
