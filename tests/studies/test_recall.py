@@ -161,7 +161,10 @@ def test_the_page_tells_accuracy_state_and_rates():
     for rate, share in ((0.003, 0.95), (0.01, 0.9)):
         runs.append(one("delta", tried, [share] * 5, rate=rate))
     runs.append(one("delta", 3, [0] * 5, rate=0.01))  # not the best rate
-    tables = report.tables({"recall": report.whole(runs)})
+    longer = report.whole([one("linear", 0, [0.75] * 5)])
+    tables = report.tables({"recall": report.whole(runs), "recall-longer": longer})
+    assert "| linear attention | 128 | 129 | 75.0 |" in tables["longer"]
+    assert "linear" not in tables["accuracy"]
     delta = "| delta rule | 128 | 128 | 100.0 ± 0.0 | 100.0 ± 0.0 | 100.0 ± 0.0 | "
     assert delta + "99.0 ± 0.0 | 97.0 ± 1.4 | 2 |" in tables["accuracy"]
     assert "| delta rule | 64 | 32 | 50.0 |" in tables["accuracy"]

@@ -49,19 +49,14 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
     runs = raw["recall"]["runs"]
     tried = [run for run in runs if run["seed"] == TRIED_SEED]
     tested = _tested(runs)
-    rows, training = [], []
+    training = []
     for (name, dim), group in tested.items():
         results = [run["result"] for run in group]
-        memory = MEMORIES[name]
-        cells = [_mean([100 * r["accuracy"][n] for r in results]) for n in _each()]
-        numbers = memory.state(dim, results[0]["size"], TOKENS[-1])
-        state = f"{4 * numbers / 1024:,.0f}"
-        rows.append([memory.name, str(dim), state, *cells, str(len(group))])
         steps = sorted(result["steps"] for result in results)
         weights, rate = f"{results[0]['weights']:,}", f"{group[0]['rate']:g}"
-        training.append([memory.name, str(dim), weights, rate, _range(steps)])
-    sizes = [f"{pairs} in {tokens}" for tokens, pairs in SLICES]
+        training.append([MEMORIES[name].name, str(dim), weights, rate, _range(steps)])
     rates = sorted({run["rate"] for run in tried})
+    longer = raw.get("recall-longer", {"runs": []})["runs"]
     return {
         "models": reports.table(
             ["memory", "network"],
@@ -71,7 +66,8 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
                 if any(model == name for model, _ in tested)
             ],
         ),
-        "accuracy": reports.table(["memory", "D", "KiB", *sizes, "seeds"], rows),
+        "accuracy": _accuracy(tested),
+        "longer": _accuracy(_tested(longer)),
         "training": reports.table(
             ["memory", "D", "weights", "learning rate", "steps"], training
         ),
@@ -79,6 +75,20 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
             ["memory", *(f"{rate:g}" for rate in rates)], _tried(tried, rates)
         ),
     }
+
+
+def _accuracy(tested: dict[tuple[str, int], list[Run]]) -> str:
+    """Returns the table of right answers and of what a network must keep."""
+    rows = []
+    for (name, dim), group in tested.items():
+        results = [run["result"] for run in group]
+        memory = MEMORIES[name]
+        cells = [_mean([100 * r["accuracy"][n] for r in results]) for n in _each()]
+        numbers = memory.state(dim, results[0]["size"], TOKENS[-1])
+        state = f"{4 * numbers / 1024:,.0f}"
+        rows.append([memory.name, str(dim), state, *cells, str(len(group))])
+    sizes = [f"{pairs} in {tokens}" for tokens, pairs in SLICES]
+    return reports.table(["memory", "D", "KiB", *sizes, "seeds"], rows)
 
 
 def series(runs: list[Run], dim: int = DRAWN_DIM) -> list[dict[str, Any]]:
