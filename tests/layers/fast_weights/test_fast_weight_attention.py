@@ -3,6 +3,7 @@
 The contract suite tests calls, masks, files and gradients.
 """
 
+import keras
 import numpy as np
 import pytest
 from gradients import to_numpy
@@ -152,6 +153,7 @@ BAD = [
     ({"decay": "step"}, "`decay` must be one of"),
     ({"strengths": "none"}, "`strengths` must be one of"),
     ({"feature_map": "cosine"}, "`feature_map` must be one of"),
+    ({"feature_map": keras.activations.elu}, "must be one of .*function elu"),
     ({"feature_map": "silu", "normalization": "sum"}, "divides by sums of features"),
     ({"rule": "linear", "strengths": "channel"}, '`strengths` must be "shared"'),
     ({"kernel_size": 0}, "`kernel_size` must be at least 1"),
