@@ -232,7 +232,8 @@ class AttentionProtocol(abc.ABC):
 
     def weights_shape(self, batch: Any, queries: Any, keys: Any) -> tuple:
         """Returns the shape of the weights, (B, T, S) or (B, H, T, S)."""
-        return (batch, queries, keys)
+        heads = [self.num_heads] if hasattr(self, "num_heads") else []
+        return (batch, *heads, queries, keys)
 
     def initial_cache(
         self, batch: Any, length: int, width: int | None = None

@@ -313,15 +313,10 @@ class FastWeightAttention(AttentionLayer):
         self, q: Tensor, k: Tensor, v: Tensor, gates: dict[str, Any], state: Any = None
     ) -> tuple[Tensor, Tensor]:
         """Returns the heads (B, T, H, V) of causal queries, and the last state."""
-        name = "linear_attention" if self.rule == "linear" else "delta_rule"
-        extra = {"normalize": True} if self._sums else {}
-        if state is None or q.shape[1] != 1:
-            rule = getattr(fast_weights, name)
-            return rule(q, k, v, **gates, **extra, state=state)
-        step = getattr(fast_weights, f"{name}_step")
-        first = {n: x if x is None else x[:, 0] for n, x in gates.items()}
-        heads, state = step(q[:, 0], k[:, 0], v[:, 0], state, **first, **extra)
-        return heads[:, None], state
+        if self.rule == "delta":
+            return fast_weights.delta_rule(q, k, v, **gates, state=state)
+        options = {**gates, "normalize": self._sums, "state": state}
+        return fast_weights.linear_attention(q, k, v, **options)
 
     def _summary(self, key: Tensor, values: Tensor, gates: dict[str, Any]) -> Prepared:
         """Returns the keys with which the last state sums the values, and both."""
@@ -425,9 +420,6 @@ class FastWeightAttention(AttentionLayer):
 
     def output_width(self, query_width: int, value_width: int) -> int:
         return query_width
-
-    def weights_shape(self, batch: Any, queries: Any, keys: Any) -> tuple:
-        return (batch, self.num_heads, queries, keys)
 
     def compute_output_shape(
         self, query_shape: Any, value_shape: Any, key_shape: Any = None

@@ -157,7 +157,7 @@ def test_what_is_refused():
         return lambda: Seq2Seq(V, target, 4, 6, **{"copy": True, **arguments})
 
     refused(model(target=9), "`copy` needs one vocabulary", "target_vocabulary_size=9")
-    refused(model(attention=None), "`copy` needs an attention layer", "attention=None")
+    refused(model(attention=None), "an attention layer", "attention=None")
     refused(model(sampling_probability=0.5), "`sampling_probability=0`", "=0.5")
     refused(model(copy=-1), "`copy` must be at least 1", "-1")
     refused(model(attention=Unreadable()), "attention layer that returns its weights")
