@@ -204,7 +204,7 @@ def entmax(
         total = ops.sum(_power(fixed_z, fixed_a, middle)[0], axis=axis, keepdims=True)
         return ops.where(total >= 1, middle, low), ops.where(total >= 1, high, middle)
 
-    # The largest score is 0. If all S are, τ + 1 = 1 − S^(1 − α).
+    # The largest score is 0. If all S scores are, τ + 1 = 1 − S^(1 − α).
     low = ops.zeros_like(ops.max(fixed_z, axis=axis, keepdims=True))
     size = ops.cast(ops.shape(z)[axis], z.dtype)
     high = low - ops.expm1(-fixed_a * ops.log(size))
