@@ -181,21 +181,20 @@ def entmax(
 ) -> Tensor:
     """Computes max((α − 1) zᵢ − τ, 0)^(1 / (α − 1)), with τ such that they sum to one.
 
-    α = 2 is `sparsemax`, α = 1.5 is `entmax15`, and α → 1 approaches `softmax`. τ comes
-    from bisection, and gets its exact gradient from a Newton step. The arguments and
-    the result are those of :func:`softmax`; α is a number above 1 and at most 2, or a
-    tensor that broadcasts to the scores with size 1 along the axis.
+    α = 2 is `sparsemax`, α = 1.5 is `entmax15`, and α = 1 is `softmax`. τ comes from
+    bisection, and gets its exact gradient from a Newton step. The arguments and the
+    result are those of :func:`softmax`; α is a number from 1 to 2, or a tensor of such
+    numbers that broadcasts to the scores with size 1 along the axis.
 
     Reference:
         Peters, Niculae & Martins, "Sparse sequence-to-sequence models" (2019),
         algorithm 1.
     """
-    if isinstance(alpha, (int, float)) and not 1 < alpha <= 2:
-        raise ValueError(
-            f"`alpha` must be above 1 and at most 2. Received: alpha={alpha}"
-        )
+    if isinstance(alpha, (int, float)) and not 1 <= alpha <= 2:
+        raise ValueError(f"`alpha` must be from 1 to 2. Received: alpha={alpha}")
     z = to_float32(scores)
     a = ops.cast(alpha, z.dtype) - 1
+    a = ops.where(a < 1e-6, 1e-6, a)  # the weights differ by less than 1e-6
     z = below_zero(z * a, mask, axis)
     fixed_z, fixed_a = ops.stop_gradient(z), ops.stop_gradient(a)
 
@@ -205,19 +204,26 @@ def entmax(
         total = ops.sum(_power(fixed_z, fixed_a, middle)[0], axis=axis, keepdims=True)
         return ops.where(total >= 1, middle, low), ops.where(total >= 1, high, middle)
 
-    top = ops.zeros_like(ops.max(fixed_z, axis=axis, keepdims=True))
-    tau, _ = ops.fori_loop(0, 24, halve, (top - 1, top))  # −1 ≤ τ ≤ 0
-    slope = ops.sum(_power(fixed_z, fixed_a, tau)[1], axis=axis, keepdims=True)
-    excess = ops.sum(_power(z, a, tau)[0], axis=axis, keepdims=True) - 1
-    return finish(_power(z, a, tau + excess / slope)[0], mask, scores)
+    # The largest score is 0. If all S scores are, τ + 1 = 1 − S^(1 − α).
+    low = ops.zeros_like(ops.max(fixed_z, axis=axis, keepdims=True))
+    size = ops.cast(ops.shape(z)[axis], z.dtype)
+    high = low - ops.expm1(-fixed_a * ops.log(size))
+    shift, _ = ops.fori_loop(0, 24, halve, (low, high))
+    slope = ops.sum(_power(fixed_z, fixed_a, shift)[1], axis=axis, keepdims=True)
+    excess = ops.sum(_power(z, a, shift)[0], axis=axis, keepdims=True) - 1
+    return finish(_power(z, a, shift + excess / slope)[0], mask, scores)
 
 
-def _power(z: Tensor, a: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
-    """Computes max(z − τ, 0)^(1/a), and minus its derivative with respect to τ."""
-    base = above(z, tau)
-    base = ops.where(base <= 0, 1e-30, base)  # the logarithm of 0 has no gradient
-    power = ops.where(z <= tau, 0, ops.exp(ops.log(base) / a))
-    return power, power / (a * base)
+def _power(z: Tensor, a: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
+    """Computes max(1 + z − shift, 0)^(1/a), and minus its derivative by the shift.
+
+    The shift is τ + 1: for a near 0, it is much smaller than 1, and τ would be rounded.
+    """
+    x = z - shift
+    outside = x <= -1
+    x = ops.where(outside, 0, x)  # the logarithm of 0 has no gradient; NaN stays
+    power = ops.where(outside, 0, ops.exp(ops.log1p(x) / a))
+    return power, power / (a + a * x)
 
 
 def hardmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:

@@ -269,6 +269,25 @@ def test_entmax_meets_the_closed_forms():
     np.testing.assert_allclose(to_numpy(found), expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("alpha", [1.0, 1 + 1e-5, 1.0003])
+def test_entmax_near_the_softmax(alpha):
+    """Learned heads come near; there, 1 / (α − 1) enlarges rounded numbers."""
+    alpha = float(np.float32(alpha))
+    weights = normalizers.entmax(tensor(SCORES), None, -1, tensor(alpha))
+    expected = references.entmax(SCORES, None, max(alpha, 1 + 1e-6))
+    np.testing.assert_allclose(to_numpy(weights), expected, atol=3e-6)
+    if alpha < 1.0003:
+        return
+    probe = references.normal(*SCORES.shape, seed=6)
+    (slope,) = gradient(
+        lambda a: ops.sum(tensor(probe) * normalizers.entmax(tensor(SCORES), alpha=a)),
+        np.array(alpha),
+    )
+    ends = [references.entmax(SCORES, None, alpha + step) for step in (1e-5, -1e-5)]
+    expected = (probe * (ends[0] - ends[1])).sum() / 2e-5
+    np.testing.assert_allclose(slope, expected, rtol=0.02)
+
+
 def test_gradients_of_entmax_by_scores_and_alpha():
     probe = references.normal(*SCORES.shape, seed=6)
     alphas = np.minimum(ALPHAS, 1.9)  # sparsemax has a kink

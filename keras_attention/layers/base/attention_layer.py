@@ -22,7 +22,7 @@ from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.checked import as_boolean, check_usable
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import Configured
-from keras_attention.numerics import masks
+from keras_attention.numerics import masks, normalizers
 from keras_attention.ops.sequence import loop
 
 Tensor = Any
@@ -70,7 +70,8 @@ class AttentionProtocol(abc.ABC):
     @property
     def gives_shares(self) -> bool:
         """Whether weights are not negative and sum to at most 1."""
-        return getattr(self, "normalizer", None) != "linear"
+        linear = "linear", normalizers.linear
+        return getattr(self, "normalizer", None) not in linear
 
     def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:  # noqa: B027
         """Raises a ValueError if the widths do not fit each other."""
@@ -232,7 +233,8 @@ class AttentionProtocol(abc.ABC):
 
     def weights_shape(self, batch: Any, queries: Any, keys: Any) -> tuple:
         """Returns the shape of the weights, (B, T, S) or (B, H, T, S)."""
-        return (batch, queries, keys)
+        heads = [self.num_heads] if hasattr(self, "num_heads") else []
+        return (batch, *heads, queries, keys)
 
     def initial_cache(
         self, batch: Any, length: int, width: int | None = None

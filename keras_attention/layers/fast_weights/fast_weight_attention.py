@@ -18,7 +18,7 @@ from keras_attention.layers.base.arguments import one_of, policy_of, positive
 from keras_attention.layers.base.attention_layer import AttentionLayer, Prepared
 from keras_attention.layers.base.checked import as_boolean, check_usable
 from keras_attention.layers.base.recording import is_recording, record
-from keras_attention.layers.base.serialization import export
+from keras_attention.layers.base.serialization import as_config, export
 from keras_attention.layers.multi_head.projections import check_fits, projection
 from keras_attention.numerics import masks
 from keras_attention.numerics.precision import to_float32
@@ -65,8 +65,9 @@ class FastWeightAttention(AttentionLayer):
             for one number of each head, e = w; "separate" for two numbers; "channel"
             for an e of each channel of the key and a w of each channel of the value.
         feature_map: φ: "elu" (elu(x) + 1), "relu", "silu", "softplus", "exponential",
-            "sigmoid", "linear" (φ(x) = x), or a registered callable. Defaults to
-            "silu", and to "elu" with `normalization="sum"`.
+            "sigmoid", "linear" (φ(x) = x), or a registered callable that is not from
+            `keras.activations`. Defaults to "silu", and to "elu" with
+            `normalization="sum"`.
         normalization: "rms" scales queries and keys to length 1, and the output of each
             head to a root mean square of 1, times learned scales. "sum" needs features
             that are not negative: linear attention divides the output by the sum of the
@@ -154,7 +155,8 @@ class FastWeightAttention(AttentionLayer):
         self.normalization = one_of("normalization", normalization, ("rms", "sum"))
         default = "silu" if normalization == "rms" else "elu"
         feature_map = default if feature_map is None else feature_map
-        if not callable(feature_map):
+        # A file stores a function of `keras.activations` by its name.
+        if not callable(feature_map) or isinstance(as_config(feature_map), str):
             one_of("feature_map", feature_map, FEATURES)
             if normalization == "sum" and feature_map not in POSITIVE:
                 raise ValueError(
@@ -311,15 +313,10 @@ class FastWeightAttention(AttentionLayer):
         self, q: Tensor, k: Tensor, v: Tensor, gates: dict[str, Any], state: Any = None
     ) -> tuple[Tensor, Tensor]:
         """Returns the heads (B, T, H, V) of causal queries, and the last state."""
-        name = "linear_attention" if self.rule == "linear" else "delta_rule"
-        extra = {"normalize": True} if self._sums else {}
-        if state is None or q.shape[1] != 1:
-            rule = getattr(fast_weights, name)
-            return rule(q, k, v, **gates, **extra, state=state)
-        step = getattr(fast_weights, f"{name}_step")
-        first = {n: x if x is None else x[:, 0] for n, x in gates.items()}
-        heads, state = step(q[:, 0], k[:, 0], v[:, 0], state, **first, **extra)
-        return heads[:, None], state
+        if self.rule == "delta":
+            return fast_weights.delta_rule(q, k, v, **gates, state=state)
+        options = {**gates, "normalize": self._sums, "state": state}
+        return fast_weights.linear_attention(q, k, v, **options)
 
     def _summary(self, key: Tensor, values: Tensor, gates: dict[str, Any]) -> Prepared:
         """Returns the keys with which the last state sums the values, and both."""
@@ -423,9 +420,6 @@ class FastWeightAttention(AttentionLayer):
 
     def output_width(self, query_width: int, value_width: int) -> int:
         return query_width
-
-    def weights_shape(self, batch: Any, queries: Any, keys: Any) -> tuple:
-        return (batch, self.num_heads, queries, keys)
 
     def compute_output_shape(
         self, query_shape: Any, value_shape: Any, key_shape: Any = None

@@ -40,13 +40,15 @@ class TokenDecoder:
 
         The "alignment_sum" (B, S) of the cache, which begins with `attended`, is the
         total attention to each key, for the coverage penalty of a beam search. It is
-        missing if the attention layer cannot return its weights.
+        missing if the attention layer cannot return its weights, or if its weights can
+        be negative.
         """
         if not self.attends:
             return {"state": state, "alignment_sum": attended}, ()
         prepared = self.rnn.prepare(memory, mask=mask)
         first = self.rnn.start(prepared, ops.shape(memory)[0], state)
-        if not self.rnn.protocol.attentions[0].returns_weights:
+        attention = self.rnn.protocol.attentions[0]
+        if not (attention.returns_weights and attention.gives_shares):
             return {"state": first}, prepared
         return {"state": first, "alignment_sum": attended}, prepared
 

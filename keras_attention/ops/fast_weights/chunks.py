@@ -123,16 +123,16 @@ def prepare(
     def split(x: Tensor) -> Tensor:  # (B, T, H, ·) to (X, C, ·)
         if not isinstance(padding, int) or padding:
             x = ops.pad(x, ((0, 0), (0, padding), (0, 0), (0, 0)))
-        x = ops.reshape(x, (batch, count, chunk_size, heads, x.shape[-1]))
+        x = ops.reshape(x, (batch, count, chunk_size, heads, ops.shape(x)[-1]))
         x = ops.transpose(x, (1, 0, 3, 2, 4))  # (N, B, H, C, ·)
-        return ops.reshape(x, (-1, chunk_size, x.shape[-1]))
+        return ops.reshape(x, (-1, chunk_size, ops.shape(x)[-1]))
 
     def stack(x: Tensor) -> Tensor:
-        return ops.reshape(x, (count, batch, heads, *x.shape[1:]))
+        return ops.reshape(x, (count, batch, heads, *ops.shape(x)[1:]))
 
     def merge(x: Tensor) -> Tensor:  # (X, C, ·) to (B, T, H, ·)
         x = ops.transpose(stack(x), (1, 0, 3, 2, 4))  # (B, N, C, H, ·)
-        return ops.reshape(x, (batch, -1, heads, x.shape[-1]))[:, :length]
+        return ops.reshape(x, (batch, -1, heads, ops.shape(x)[-1]))[:, :length]
 
     q, k, v, e, g = each(split, query, key, value, erase, log_decay)
     rows = [x for x in (q, e) if x is not None]
@@ -183,7 +183,7 @@ def run(arguments: tuple, state: Tensor) -> tuple[Tensor, Tensor]:
         return decayed + ops.matmul(now["k"], written), (state, written)
 
     last, outputs = _scan(next_chunk, state, named)
-    starts, *written = (ops.reshape(x, (-1, *x.shape[3:])) for x in outputs)
+    starts, *written = (ops.reshape(x, (-1, *ops.shape(x)[3:])) for x in outputs)
     (written,) = written or (c.value,)
     output = ops.matmul(c.query, starts) + ops.matmul(c.reading, written)
     return c.merge(output), last
@@ -220,8 +220,3 @@ def _scan(step: Any, state: Tensor, inputs: Any) -> tuple[Tensor, Any]:
         return loop.scan(step, state, inputs)
     state, output = step(state, tree.map_structure(lambda x: x[0], inputs))
     return state, tree.map_structure(lambda x: x[None], output)
-
-
-def power_of_two(size: int) -> int:
-    """Returns the lowest power of two of at least `size`."""
-    return 1 << (int(size) - 1).bit_length()

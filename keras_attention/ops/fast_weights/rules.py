@@ -200,20 +200,17 @@ def weights(
 
     The arguments are those of :func:`delta_rule`, or of :func:`linear_attention` if
     `erase` is None; `write` must be (B, T, H), and is `erase` or 1 by default. The
-    weights are (B, H, T, T), in float32.
+    weights are (B, H, T, T), in the dtype of the query.
 
     Raises:
-        ValueError: if the shapes do not fit each other, or `write` has channels.
+        ValueError: if the shapes do not fit each other.
     """
-    q, k, w, e, g, s = _inputs((query, key, None, erase, write, log_decay, mask, None))
-    t = masks.positions(ops.shape(k)[1])
-    unit = ops.cast(ops.equal(t[:, None, None], t), k.dtype)  # (T, 1, T)
-    size = _chunk_size(None, k.shape[1])
-    output, _ = chunks.run((q, k, w * unit, e, g, size), s + 0 * unit[0])
-    output = ops.transpose(output, (0, 2, 1, 3))  # (B, H, T, T)
-    if normalize:
-        output = _divided(output, ops.sum(output, axis=-1, keepdims=True))
-    return output
+    t = masks.positions(ops.shape(key)[1])
+    unit = ops.cast(ops.equal(t[:, None, None], t), "float32")  # (T, 1, T)
+    value = unit + ops.zeros_like(key[..., :1])  # (B, T, H, T)
+    arguments = query, key, value, erase, write, log_decay, mask, None
+    output, _ = _run(arguments, normalize=normalize)
+    return ops.transpose(output, (0, 2, 1, 3))  # (B, H, T, T)
 
 
 def last_keys(
@@ -230,52 +227,55 @@ def last_keys(
     all later steps have decayed it and erased from it. The arguments and errors are
     those of :func:`weights`; the keys (B, S, H, D) are float32.
     """
-    _, k, w, e, g, _ = _inputs((key, key, None, erase, write, log_decay, mask, None))
+    ones = ops.ones_like(key[..., :1])
+    _, k, w, e, g, _ = _inputs((key, key, ones, erase, write, log_decay, mask, None))
     return chunks.last_keys(k, w, e, g, _chunk_size(None, k.shape[1]))
 
 
-def _run(arguments: tuple, chunk_size: int | None, normalize: bool = False) -> tuple:
+def _run(
+    arguments: tuple, chunk_size: int | None = None, normalize: bool = False
+) -> tuple[Tensor, Tensor]:
     """Computes a rule over a sequence; see `_inputs` for the arguments."""
-    *tensors, state = _inputs(arguments, normalize)
-    size = _chunk_size(chunk_size, arguments[1].shape[1])
-    output, state = chunks.run((*tensors, size), state)
-    return _output(output, arguments[0].dtype, normalize), state
-
-
-def _step(arguments: tuple, normalize: bool = False) -> tuple[Tensor, Tensor]:
-    """Computes one step of a rule; see `_inputs` for the arguments."""
-    *now, state = arguments
-    now = chunks.each(lambda x: ops.convert_to_tensor(x)[:, None], *now)
-    *now, state = _inputs((*now, state), normalize)
-    q, k, v, e, g = chunks.each(lambda x: x[:, 0], *now)
+    q, k, v, e, g, state = _inputs(arguments, normalize)
+    size = _chunk_size(chunk_size, k.shape[1])
+    if k.shape[1] != 1:
+        output, state = chunks.run((q, k, v, e, g, size), state)
+        return _output(output, arguments[0].dtype, normalize), state
+    q, k, v, e, g = chunks.each(lambda x: x[:, 0], q, k, v, e, g)
     if g is not None:
         state = ops.exp(g)[..., None] * state  # (B, H, D, V)
     if e is not None:
         v = v - ops.sum(state * e[..., None], axis=2)  # (B, H, V)
     state = state + k[..., None] * v[:, :, None]
-    output = ops.sum(state * q[..., None], axis=2)  # (B, H, V)
+    output = ops.sum(state * q[..., None], axis=2)[:, None]  # (B, 1, H, V)
     return _output(output, arguments[0].dtype, normalize), state
+
+
+def _step(arguments: tuple, normalize: bool = False) -> tuple[Tensor, Tensor]:
+    """Computes one step of a rule; no argument has the axis T."""
+    *now, state = arguments
+    now = chunks.each(lambda x: ops.convert_to_tensor(x)[:, None], *now)
+    output, state = _run((*now, state), normalize=normalize)
+    return output[:, 0], state
 
 
 def _inputs(arguments: tuple, normalize: bool = False) -> Any:
     """Checks the arguments of a rule, and applies the strengths and the mask.
 
     Returns the query, the key, w ⊙ v, e ⊙ k or None, the log decay (B, T, H, 1 or D) or
-    None, and the state, all in float32. Without a value, v is 1, (B, T, H, 1). With
-    `normalize`, the values end in ones, whose sums are those of the keys.
+    None, and the state, all in float32. With `normalize`, the values end in ones, whose
+    sums are those of the keys.
     """
     query, key, value, erase, write, log_decay, mask, state = arguments
     if normalize:
         value = ops.convert_to_tensor(value)
         value = ops.concatenate([value, ops.ones_like(value[..., :1])], axis=-1)
-    shared = write is None or value is None
-    write = erase if write is None else write
-    if shared and write is not None and len(write.shape) == 4:
+    if write is None and erase is not None and len(erase.shape) == 4:
         raise ValueError(
-            "`write` must be given where `erase` has channels, and must have shape "
-            "(batch, length, heads) for the weights of values. "
-            f"Received: a write strength of shape {tuple(write.shape)}"
+            "`write` must be given where `erase` has channels. "
+            f"Received: write=None, erase.shape={tuple(erase.shape)}"
         )
+    write = erase if write is None else write
     shape = tuple(key.shape)
     if len(shape) != 4:
         raise ValueError(
@@ -284,7 +284,6 @@ def _inputs(arguments: tuple, normalize: bool = False) -> Any:
         )
     heads = shape[:3]
     _check("query", query, shape)
-    value = ops.ones_like(key[..., :1]) if value is None else value
     columns = value.shape[-1]
     _check("value", value, (*heads, columns))
     _check("erase", erase, heads, shape)
@@ -299,10 +298,9 @@ def _inputs(arguments: tuple, normalize: bool = False) -> Any:
     if mask is not None:
         valid = mask[:, :, None, None]
         k, v, e, w, g = chunks.each(lambda x: ops.where(valid, x, 0.0), k, v, e, w, g)
-    sizes = (shape[2], shape[3], columns)
     if state is None:
-        state = ops.zeros((ops.shape(k)[0], *sizes), k.dtype)
-    _check("state", state, (shape[0], *sizes))
+        state = ops.zeros((ops.shape(k)[0], *shape[2:], ops.shape(v)[-1]), k.dtype)
+    _check("state", state, (shape[0], *shape[2:], columns))
     v, e = v if w is None else w * v, e if e is None else e * k
     return q, k, v, e, g, ops.cast(state, k.dtype)
 
@@ -326,9 +324,9 @@ def _chunk_size(chunk_size: int | None, length: Any) -> int:
     loop.check_length(length)
     known = isinstance(length, Integral)
     if chunk_size is None:
-        return min(CHUNK, chunks.power_of_two(length)) if known else CHUNK
+        return min(CHUNK, 1 << (int(length) - 1).bit_length()) if known else CHUNK
     whole = isinstance(chunk_size, Integral) and chunk_size > 0
-    if not whole or chunks.power_of_two(chunk_size) != chunk_size:
+    if not whole or chunk_size & (chunk_size - 1):
         raise ValueError(
             f"`chunk_size` must be a power of two. Received: chunk_size={chunk_size!r}"
         )
@@ -341,13 +339,13 @@ def _chunk_size(chunk_size: int | None, length: Any) -> int:
 
 
 def _output(output: Tensor, dtype: Any, normalize: bool) -> Tensor:
-    """Divides an output by its last column, the sum of the weights, and casts it."""
+    """Divides an output by its last column, the sum of the weights, and casts it.
+
+    The result is 0 where the sum is 0.
+    """
     if normalize:
-        output = _divided(output[..., :-1], output[..., -1:])
+        total = output[..., -1:]
+        empty = ops.equal(total, 0)
+        output = output[..., :-1] / ops.where(empty, 1.0, total)
+        output = ops.where(empty, 0.0, output)
     return ops.cast(output, dtype)
-
-
-def _divided(x: Tensor, total: Tensor) -> Tensor:
-    """Returns x / total, and 0 where the total is 0."""
-    empty = ops.equal(total, 0)
-    return ops.where(empty, 0.0, x / ops.where(empty, 1.0, total))

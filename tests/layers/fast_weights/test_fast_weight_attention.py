@@ -3,6 +3,7 @@
 The contract suite tests calls, masks, files and gradients.
 """
 
+import keras
 import numpy as np
 import pytest
 from gradients import to_numpy
@@ -92,6 +93,19 @@ def test_weights_sum_the_values_of_the_heads(form, causal):
         assert not np.triu(to_numpy(weights), 1).any()
 
 
+@pytest.mark.backends("tensorflow")
+def test_weights_of_an_unknown_length():
+    """Only a graph of TensorFlow does not know the length."""
+    tf = pytest.importorskip("tensorflow")
+    layer, (x, _) = made(), sequence()
+
+    def weights(x):
+        return layer(x, x, use_causal_mask=True, return_attention_scores=True)[1]
+
+    graph = tf.function(weights, input_signature=[tf.TensorSpec((None, None, D))])
+    np.testing.assert_allclose(graph(x), weights(x), atol=1e-6)
+
+
 def test_the_call_is_the_equation():
     """A layer without convolution, with projections that pass inputs on."""
     layer = layers.FastWeightAttention(
@@ -152,6 +166,7 @@ BAD = [
     ({"decay": "step"}, "`decay` must be one of"),
     ({"strengths": "none"}, "`strengths` must be one of"),
     ({"feature_map": "cosine"}, "`feature_map` must be one of"),
+    ({"feature_map": keras.activations.elu}, "must be one of .*function elu"),
     ({"feature_map": "silu", "normalization": "sum"}, "divides by sums of features"),
     ({"rule": "linear", "strengths": "channel"}, '`strengths` must be "shared"'),
     ({"kernel_size": 0}, "`kernel_size` must be at least 1"),

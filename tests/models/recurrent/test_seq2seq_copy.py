@@ -16,7 +16,7 @@ from writing import (
     sharper,
 )
 
-from keras_attention import presets
+from keras_attention import presets, samplers
 from keras_attention.datasets import translation
 from keras_attention.layers import (
     BahdanauAttention,
@@ -24,6 +24,7 @@ from keras_attention.layers import (
     MultiHeadAttention,
 )
 from keras_attention.models import Seq2Seq
+from keras_attention.ops import normalizers
 from keras_attention.text import Vocabulary
 
 V, X, T = 8, 3, 9
@@ -157,12 +158,13 @@ def test_what_is_refused():
         return lambda: Seq2Seq(V, target, 4, 6, **{"copy": True, **arguments})
 
     refused(model(target=9), "`copy` needs one vocabulary", "target_vocabulary_size=9")
-    refused(model(attention=None), "`copy` needs an attention layer", "attention=None")
+    refused(model(attention=None), "an attention layer", "attention=None")
     refused(model(sampling_probability=0.5), "`sampling_probability=0`", "=0.5")
     refused(model(copy=-1), "`copy` must be at least 1", "-1")
     refused(model(attention=Unreadable()), "attention layer that returns its weights")
-    signed = FastWeightAttention(1, 4)
-    refused(model(attention=signed), "none of them negative")
+    linear = BahdanauAttention(5, normalizer=normalizers.linear)
+    for signed in (FastWeightAttention(1, 4), linear):
+        refused(model(attention=signed), "none of them negative")
     with pytest.raises(ValueError, match=r"`extra_ids` must be a whole number.*True"):
         Vocabulary(["a"]).extended("b c", True)
     copies = make()
@@ -171,3 +173,12 @@ def test_what_is_refused():
         f"`source` must hold ids of at least 0 and below {V + X}",
     )
     assert make(copy=True).extra_ids == 16
+
+
+def test_negative_weights_cover_nothing():
+    model = Seq2Seq(V, V, 4, 6, attention=FastWeightAttention(1, 4))
+    sampler = samplers.BeamSampler(2, coverage_penalty=0.2)
+    refused(
+        lambda: model.generate({"source": SOURCE % V}, T, sampler),
+        "`coverage_penalty` needs a cache",
+    )
