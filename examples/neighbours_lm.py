@@ -37,7 +37,6 @@ import numpy as np
 
 from keras_attention import models
 from keras_attention.text import Vocabulary
-from studies import reports
 
 MIXTURES = np.linspace(0, 0.9, 19)  # λ
 SHARPNESS = 2.0 ** np.arange(-8, 3)  # β
@@ -117,6 +116,8 @@ def main():
     for name, figure in figures.items():
         print(f"{name}: {figure}")
     if arguments.json:
+        from studies import reports  # the folder beside this file
+
         options = {name: getattr(arguments, name) for name in ("epochs", "seed")}
         report = {**reports.head("neighbours"), **options, **figures}
         arguments.json.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
