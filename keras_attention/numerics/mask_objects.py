@@ -12,7 +12,6 @@ Shapes: B batch, T queries, S keys, N tiles of queries, C queries of a tile.
 from __future__ import annotations
 
 import abc
-import operator
 from collections.abc import Callable
 from functools import reduce
 from numbers import Integral
@@ -87,7 +86,7 @@ class Mask(abc.ABC):
         keys = queries if keys is None else keys
         check("mask", self, None, queries, keys)
         mask = as_array(self, queries, keys)[:, 0]
-        return ops.broadcast_to(mask, (ops.shape(mask)[0], queries, keys))
+        return ops.logical_and(mask, ops.ones((queries, keys), "bool"))
 
     def __and__(self, other: Any) -> Mask:
         return _join("&", self, other)
@@ -220,7 +219,9 @@ class Segments(Mask):
         return self.tree_unflatten((ARRAY, ARRAY), sides)
 
     def allows(self, t: Tensor, s: Tensor) -> Tensor:
-        return (self.ids == self.key_ids) & (self.ids != 0)
+        # Not `==`, which compares the identity of Keras' symbols
+        same = ops.equal(self.ids, self.key_ids)
+        return ops.logical_and(same, ops.not_equal(self.ids, 0))
 
     def bounds(self, starts: Tensor, size: int, keys: int) -> Bounds:
         low, high = _extremes(self.ids[..., 0], size)  # (..., N)
@@ -270,7 +271,7 @@ class Prefix(Mask):
         return self.tree_unflatten((ARRAY,), [ops.reshape(length, (-1, 1, 1, 1))])
 
     def allows(self, t: Tensor, s: Tensor) -> Tensor:
-        return s < self.length
+        return ops.less(s, self.length)
 
     def bounds(self, starts: Tensor, size: int, keys: int) -> Bounds:
         return ops.zeros_like(starts), ops.zeros_like(starts) + self.length[..., 0]
@@ -317,7 +318,7 @@ class Joined(Mask):
         return Joined(tuple(x.aligned() for x in self.masks), self.sign)
 
     def allows(self, t: Tensor, s: Tensor) -> Tensor:
-        join = operator.and_ if self.sign == "&" else operator.or_
+        join = ops.logical_and if self.sign == "&" else ops.logical_or
         return reduce(join, [x.allows(t, s) for x in self.masks])
 
     def bounds(self, starts: Tensor, size: int, keys: int) -> Bounds:

@@ -13,6 +13,7 @@ from keras.src.saving import serialization_lib
 
 from keras_attention import masks
 from keras_attention.numerics import mask_objects
+from keras_attention.ops import dot_product_attention
 
 IDS = np.array([[1, 1, 2, 2, 2, 0, 3], [0, 4, 4, 1, 1, 1, 1]])
 KEY_IDS = np.array([[1, 2, 2, 0, 3], [4, 1, 0, 4, 9]])
@@ -83,6 +84,23 @@ def test_kernels_get_what_they_know():
     assert mask_objects.simple(joined) == (None, True, 3)
     assert mask_objects.simple(joined & masks.Prefix(2)) is None
     assert mask_objects.simple(masks.Causal() | masks.Window(2)) is None
+
+
+@pytest.mark.backends("all", reason="each backend joins tensors with Keras' symbols")
+def test_symbolic_arrays():
+    ids = keras.Input((T,), dtype="int32")
+    length = keras.Input((), dtype="int32")
+    mask = masks.Causal() & masks.Segments(ids) | masks.Prefix(length)
+    queries = keras.Input((T, 2, 3))
+    output = dot_product_attention(queries, queries, queries, mask)
+    model = keras.Model([ids, length, queries], [mask.array(T), output])
+    x = np.random.default_rng(0).normal(size=(B, T, 2, 3)).astype("float32")
+    array, output = model([IDS, LENGTHS, x])
+    wanted = (masks.Causal() & masks.Segments(IDS) | masks.Prefix(LENGTHS)).array(T)
+    np.testing.assert_array_equal(to_numpy(array, bool), to_numpy(wanted, bool))
+    x = ops.convert_to_tensor(x)
+    wanted = dot_product_attention(x, x, x, wanted[:, None])
+    np.testing.assert_allclose(to_numpy(output), to_numpy(wanted), atol=1e-6)
 
 
 def test_keras_walks_the_arrays():
