@@ -164,7 +164,7 @@ class Window(Mask):
     arguments = ("size",)
 
     def __init__(self, size: int) -> None:
-        self.size = _whole("size", size, 1)
+        self.size = whole("size", size, 1)
 
     def allows(self, t: Tensor, s: Tensor) -> Tensor:
         return abs(t - s) < self.size
@@ -258,7 +258,7 @@ class Prefix(Mask):
 
     def __init__(self, length: int | Tensor) -> None:
         if isinstance(length, (Integral, float)):
-            self.length: Any = _whole("length", length, 0)
+            self.length: Any = whole("length", length, 0)
         else:
             self.length = _integers("length", length, "(batch,)")
 
@@ -347,6 +347,16 @@ def as_array(mask: Any, queries: Any, keys: Any) -> Any:
     return array if len(array.shape) == 4 else array[None, None]
 
 
+def whole(name: str, value: Any, least: int) -> int:
+    """Returns a whole number of at least `least`, or raises a ValueError."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(
+            f"`{name}` must be a whole number of at least {least}. "
+            f"Received: {name}={value!r}"
+        )
+    return int(value)
+
+
 def every(mask: Any, array: Any = None, *, is_causal: bool, window: Any = None) -> Mask:
     """Joins a mask, a boolean array, a causal mask and a window, if any, by `&`."""
     parts = [] if mask is None else [*_parts_of(mask)]
@@ -411,15 +421,6 @@ def _extremes(ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
     low, high = (ops.full_like(ids, n) for n in (limits.max, limits.min))
     low = ops.min(ops.where(ids == 0, low, ids), axis=-1)
     return low, ops.max(ops.where(ids == 0, high, ids), axis=-1)
-
-
-def _whole(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(
-            f"`{name}` must be a whole number of at least {least}. "
-            f"Received: {name}={value!r}"
-        )
-    return int(value)
 
 
 def _integers(name: str, x: Any, form: str) -> Tensor:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from keras import ops
+
+from keras_attention.layers.base.arguments import positive
 
 
 class PackedTexts(NamedTuple):
@@ -67,13 +68,8 @@ def pack(
 
     The outputs (R, N, …) by text are `outputs[rows.rows, rows.segments - 1]`.
     """
-    most = 1 if max_segments is None else max_segments
-    for name, size in (("length", length), ("max_segments", most)):
-        if not isinstance(size, Integral) or size < 1:
-            raise ValueError(
-                f"`{name}` must be a whole number of at least 1. "
-                f"Received: {name}={size}"
-            )
+    positive("length", length)
+    positive("max_segments", 1 if max_segments is None else max_segments)
     texts = _as_texts(sequences, length, pad)
     rows, segments = _first_fit([len(t) for t in texts], length, max_segments)
     shape = (rows.max() + 1, length)
@@ -111,10 +107,12 @@ def _as_texts(sequences: Any, length: int, pad: int) -> list[np.ndarray]:
         raise ValueError("`sequences` must hold a text. Received: none")
     for n, text in enumerate(texts):
         is_row = text.ndim == 1 and text.dtype.kind in "iu"
+        is_row = is_row and np.array_equal(text, text.astype("int32"))
         if not (is_row and 0 < len(text) <= length):
             raise ValueError(
-                "`sequences` must hold texts of 1 to `length` integers. Received: text "
-                f"{n} with dtype={text.dtype}, shape={text.shape}, length={length}"
+                "`sequences` must hold texts of 1 to `length` integers of 32 bits. "
+                f"Received: text {n} with dtype={text.dtype}, shape={text.shape}, "
+                f"length={length}"
             )
     return texts
 
