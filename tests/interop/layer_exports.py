@@ -106,19 +106,6 @@ def mask_object():
     return keras.Model({"inputs": ids}, y)
 
 
-def packed():
-    """A model that reads several texts in each row; equal tokens are a text."""
-    import keras
-
-    from keras_attention import models
-
-    sizes = {"num_layers": 1, "dim": D, "num_heads": 2, "intermediate_dim": 7}
-    model = models.CausalLM(WORDS, position="learned", max_length=13, **sizes)
-    ids = keras_input("inputs")
-    inputs = {"tokens": ids, "segment_ids": ids}
-    return keras.Model({"inputs": ids}, models.PackedModel(model)(inputs))
-
-
 def one_sequence(make, width=D, **options):
     """A layer of one sequence."""
     import keras
@@ -180,7 +167,6 @@ def multi_head_attentions():
         yield f"heads-mask-{position}", partial(masked_pairs, position)
     heads = partial(self_attention, "none")
     yield "heads-mask-object", mask_object
-    yield "packed", packed
     yield "heads-window", partial(heads, False, False, 4, sliding_window=2)
     yield "heads-window-causal", partial(heads, True, True, 2, sliding_window=3)
     scores = {
