@@ -426,9 +426,13 @@ def _extremes(ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
 def _integers(name: str, x: Any, form: str) -> Tensor:
     x = x if hasattr(x, "shape") and hasattr(x, "dtype") else np.asarray(x)
     dtype = keras.backend.standardize_dtype(x.dtype)
-    if "int" not in dtype or len(x.shape) != form.replace(",)", ")").count(",") + 1:
+    rank = form.replace(",)", ")").count(",") + 1
+    fits = "int" in dtype and len(x.shape) == rank
+    if fits and isinstance(x, np.ndarray):  # JAX would cut larger numbers
+        fits = np.array_equal(x, x.astype("int32"))
+    if not fits:
         raise ValueError(
-            f"`{name}` must hold integers of shape {form}. Received: "
+            f"`{name}` must hold integers of 32 bits, of shape {form}. Received: "
             f"{name}.shape={tuple(x.shape)}, dtype={dtype}"
         )
     return x

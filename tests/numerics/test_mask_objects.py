@@ -127,8 +127,15 @@ REFUSED = {
     "number of queries. Received: 6 and 7": lambda: masks.Segments(IDS).array(6),
     "`size` must be a whole number of at least 1": lambda: masks.Window(0),
     "`length` must be a whole number of at least 0": lambda: masks.Prefix(1.5),
-    r"`length` must hold integers of shape \(batch,\)": lambda: masks.Prefix(IDS),
-    r"`ids` must hold integers of shape \(batch, q": lambda: masks.Segments([1, 2]),
+    r"`length` must hold integers of 32 bits, of shape \(batch,\)": lambda: (
+        masks.Prefix(IDS)
+    ),
+    r"`ids` must hold integers of 32 bits, of shape \(batch, q": (
+        lambda: masks.Segments([1, 2])
+    ),
+    "`ids` must hold integers of 32 bits, .* dtype=int64": (
+        lambda: masks.Segments([[1, 2**32 + 1]])
+    ),
     "`key_ids` must hold integers": lambda: masks.Segments(IDS, 1.0 * IDS),
     "are joined must have the same number of queries. Received: 7 and 5": (
         lambda: masks.Segments(IDS) & masks.Segments(IDS[:, :5])
