@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from keras import ops
-
-from keras_attention.layers.base.arguments import positive
 
 
 class PackedTexts(NamedTuple):
@@ -68,8 +67,13 @@ def pack(
 
     The outputs (R, N, …) by text are `outputs[rows.rows, rows.segments - 1]`.
     """
-    positive("length", length)
-    positive("max_segments", 1 if max_segments is None else max_segments)
+    most = 1 if max_segments is None else max_segments
+    for name, size in (("length", length), ("max_segments", most)):
+        if not isinstance(size, Integral) or size < 1:
+            raise ValueError(
+                f"`{name}` must be a whole number of at least 1. "
+                f"Received: {name}={size}"
+            )
     texts = _as_texts(sequences, length, pad)
     rows, segments = _first_fit([len(t) for t in texts], length, max_segments)
     shape = (rows.max() + 1, length)

@@ -92,12 +92,12 @@ def test_an_array_ends_in_padding_and_a_list_does_not():
         ),
         (
             ([[1]], 0),
-            "`length` must be at least 1. .*=0",
+            "`length` must be a whole number of at least 1. .*=0",
         ),
         (([[1]], 4, [1, 2]), "one label for each text. Received: 2 labels, 1 texts"),
         (
             ([[1]], 4, [1], 0),
-            "`max_segments` must be at least 1",
+            "`max_segments` must be a whole number of at least 1",
         ),
     ],
 )

@@ -196,7 +196,7 @@ def _masked(
             q = torch.where(alive, q, torch.zeros_like(q))
         visible = mask | ~alive
         added = visible if added is None else torch.where(visible, added, float("-inf"))
-    if _is_transformed():
+    if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
         out = _explicit(q, k, v, added, **options)
     else:
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=added, **options)
