@@ -12,7 +12,6 @@ Shapes: B batch, T queries, S keys, N tiles of queries, C queries of a tile.
 from __future__ import annotations
 
 import abc
-import operator
 from collections.abc import Callable
 from functools import reduce
 from numbers import Integral
@@ -87,7 +86,7 @@ class Mask(abc.ABC):
         keys = queries if keys is None else keys
         check("mask", self, None, queries, keys)
         mask = as_array(self, queries, keys)[:, 0]
-        return ops.broadcast_to(mask, (ops.shape(mask)[0], queries, keys))
+        return ops.logical_and(mask, ops.ones((queries, keys), "bool"))
 
     def __and__(self, other: Any) -> Mask:
         return _join("&", self, other)
@@ -165,7 +164,7 @@ class Window(Mask):
     arguments = ("size",)
 
     def __init__(self, size: int) -> None:
-        self.size = _whole("size", size, 1)
+        self.size = whole("size", size, 1)
 
     def allows(self, t: Tensor, s: Tensor) -> Tensor:
         return abs(t - s) < self.size
@@ -220,7 +219,9 @@ class Segments(Mask):
         return self.tree_unflatten((ARRAY, ARRAY), sides)
 
     def allows(self, t: Tensor, s: Tensor) -> Tensor:
-        return (self.ids == self.key_ids) & (self.ids != 0)
+        # Not `==`, which compares the identity of Keras' symbols
+        same = ops.equal(self.ids, self.key_ids)
+        return ops.logical_and(same, ops.not_equal(self.ids, 0))
 
     def bounds(self, starts: Tensor, size: int, keys: int) -> Bounds:
         low, high = _extremes(self.ids[..., 0], size)  # (..., N)
@@ -257,7 +258,7 @@ class Prefix(Mask):
 
     def __init__(self, length: int | Tensor) -> None:
         if isinstance(length, (Integral, float)):
-            self.length: Any = _whole("length", length, 0)
+            self.length: Any = whole("length", length, 0)
         else:
             self.length = _integers("length", length, "(batch,)")
 
@@ -270,7 +271,7 @@ class Prefix(Mask):
         return self.tree_unflatten((ARRAY,), [ops.reshape(length, (-1, 1, 1, 1))])
 
     def allows(self, t: Tensor, s: Tensor) -> Tensor:
-        return s < self.length
+        return ops.less(s, self.length)
 
     def bounds(self, starts: Tensor, size: int, keys: int) -> Bounds:
         return ops.zeros_like(starts), ops.zeros_like(starts) + self.length[..., 0]
@@ -317,7 +318,7 @@ class Joined(Mask):
         return Joined(tuple(x.aligned() for x in self.masks), self.sign)
 
     def allows(self, t: Tensor, s: Tensor) -> Tensor:
-        join = operator.and_ if self.sign == "&" else operator.or_
+        join = ops.logical_and if self.sign == "&" else ops.logical_or
         return reduce(join, [x.allows(t, s) for x in self.masks])
 
     def bounds(self, starts: Tensor, size: int, keys: int) -> Bounds:
@@ -344,6 +345,16 @@ def as_array(mask: Any, queries: Any, keys: Any) -> Any:
     t, s = masks.positions(queries), masks.positions(keys)
     array = mask.aligned().allows(t[:, None], s[None])
     return array if len(array.shape) == 4 else array[None, None]
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """Returns a whole number of at least `least`, or raises a ValueError."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(
+            f"`{name}` must be a whole number of at least {least}. "
+            f"Received: {name}={value!r}"
+        )
+    return int(value)
 
 
 def every(mask: Any, array: Any = None, *, is_causal: bool, window: Any = None) -> Mask:
@@ -412,21 +423,16 @@ def _extremes(ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
     return low, ops.max(ops.where(ids == 0, high, ids), axis=-1)
 
 
-def _whole(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(
-            f"`{name}` must be a whole number of at least {least}. "
-            f"Received: {name}={value!r}"
-        )
-    return int(value)
-
-
 def _integers(name: str, x: Any, form: str) -> Tensor:
     x = x if hasattr(x, "shape") and hasattr(x, "dtype") else np.asarray(x)
     dtype = keras.backend.standardize_dtype(x.dtype)
-    if "int" not in dtype or len(x.shape) != form.replace(",)", ")").count(",") + 1:
+    rank = form.replace(",)", ")").count(",") + 1
+    fits = "int" in dtype and len(x.shape) == rank
+    if fits and isinstance(x, np.ndarray):  # JAX would cut larger numbers
+        fits = np.array_equal(x, x.astype("int32"))
+    if not fits:
         raise ValueError(
-            f"`{name}` must hold integers of shape {form}. Received: "
+            f"`{name}` must hold integers of 32 bits, of shape {form}. Received: "
             f"{name}.shape={tuple(x.shape)}, dtype={dtype}"
         )
     return x

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from numbers import Integral
 from typing import Any
 
 import keras
@@ -112,13 +111,8 @@ def attend_heads(
             '`sink` needs normalizer="softmax", in which it takes part. Received: '
             f"normalizer={normalizer!r}"
         )
-    window = sliding_window
-    whole = isinstance(window, Integral) and not isinstance(window, bool)
-    if window is not None and (not whole or window < 1):
-        raise ValueError(
-            "`sliding_window` must be a whole number of at least 1. "
-            f"Received: sliding_window={window!r}"
-        )
+    if sliding_window is not None:
+        mask_objects.whole("sliding_window", sliding_window, 1)
     return attend_projected(
         query,
         key,

@@ -111,10 +111,12 @@ def _as_texts(sequences: Any, length: int, pad: int) -> list[np.ndarray]:
         raise ValueError("`sequences` must hold a text. Received: none")
     for n, text in enumerate(texts):
         is_row = text.ndim == 1 and text.dtype.kind in "iu"
+        is_row = is_row and np.array_equal(text, text.astype("int32"))
         if not (is_row and 0 < len(text) <= length):
             raise ValueError(
-                "`sequences` must hold texts of 1 to `length` integers. Received: text "
-                f"{n} with dtype={text.dtype}, shape={text.shape}, length={length}"
+                "`sequences` must hold texts of 1 to `length` integers of 32 bits. "
+                f"Received: text {n} with dtype={text.dtype}, shape={text.shape}, "
+                f"length={length}"
             )
     return texts
 

@@ -92,6 +92,20 @@ def masked_pairs(position):
     return keras.Model({"query": query, "memory": memory, "pairs": mask}, y)
 
 
+def mask_object():
+    """Two layers with a mask object that depends on the inputs."""
+    import keras
+
+    from keras_attention import layers, masks
+
+    ids = keras_input("inputs")
+    x = keras.layers.Embedding(WORDS, D)(ids)
+    mask = masks.Causal() & masks.Segments(ids) | masks.Prefix(ids[:, 0])
+    y = layers.MultiHeadAttention(4, 2)(x, x, attention_mask=mask)
+    y = layers.Attention()(y, y, attention_mask=masks.Window(3) & masks.Segments(ids))
+    return keras.Model({"inputs": ids}, y)
+
+
 def one_sequence(make, width=D, **options):
     """A layer of one sequence."""
     import keras
@@ -152,6 +166,7 @@ def multi_head_attentions():
     for position in ("none", "alibi"):
         yield f"heads-mask-{position}", partial(masked_pairs, position)
     heads = partial(self_attention, "none")
+    yield "heads-mask-object", mask_object
     yield "heads-window", partial(heads, False, False, 4, sliding_window=2)
     yield "heads-window-causal", partial(heads, True, True, 2, sliding_window=3)
     scores = {

@@ -47,9 +47,11 @@ GIVEN = [
     "residual-relative-causal-padding",
 ]
 ALL = {  # the ring `all`: each backend, what it refuses, and given sizes
-    "torch-open": [*PART, "attention-rnn-gru"],
+    "torch-open": [*PART, "heads-mask-object", "attention-rnn-gru"],
     "torch-fixed": ["attention-rnn-after-heads"],
-    "tensorflow-open": [PART[0], "luong-local-m", "encoder-block-padding"],
+    "tensorflow-open": [
+        *(PART[0], "heads-mask-object", "luong-local-m", "encoder-block-padding"),
+    ],
     "jax-open": [PART[1], "attention-sparsemax"],
 }
 RELEASE = {

@@ -13,6 +13,7 @@ from keras.src.saving import serialization_lib
 
 from keras_attention import masks
 from keras_attention.numerics import mask_objects
+from keras_attention.ops import dot_product_attention
 
 IDS = np.array([[1, 1, 2, 2, 2, 0, 3], [0, 4, 4, 1, 1, 1, 1]])
 KEY_IDS = np.array([[1, 2, 2, 0, 3], [4, 1, 0, 4, 9]])
@@ -85,6 +86,23 @@ def test_kernels_get_what_they_know():
     assert mask_objects.simple(masks.Causal() | masks.Window(2)) is None
 
 
+@pytest.mark.backends("all", reason="each backend joins tensors with Keras' symbols")
+def test_symbolic_arrays():
+    ids = keras.Input((T,), dtype="int32")
+    length = keras.Input((), dtype="int32")
+    mask = masks.Causal() & masks.Segments(ids) | masks.Prefix(length)
+    queries = keras.Input((T, 2, 3))
+    output = dot_product_attention(queries, queries, queries, mask)
+    model = keras.Model([ids, length, queries], [mask.array(T), output])
+    x = np.random.default_rng(0).normal(size=(B, T, 2, 3)).astype("float32")
+    array, output = model([IDS, LENGTHS, x])
+    wanted = (masks.Causal() & masks.Segments(IDS) | masks.Prefix(LENGTHS)).array(T)
+    np.testing.assert_array_equal(to_numpy(array, bool), to_numpy(wanted, bool))
+    x = ops.convert_to_tensor(x)
+    wanted = dot_product_attention(x, x, x, wanted[:, None])
+    np.testing.assert_allclose(to_numpy(output), to_numpy(wanted), atol=1e-6)
+
+
 def test_keras_walks_the_arrays():
     mask = masks.Causal() & masks.Segments(IDS) | masks.Prefix(LENGTHS)
     flat = keras.tree.flatten(mask)
@@ -109,8 +127,15 @@ REFUSED = {
     "number of queries. Received: 6 and 7": lambda: masks.Segments(IDS).array(6),
     "`size` must be a whole number of at least 1": lambda: masks.Window(0),
     "`length` must be a whole number of at least 0": lambda: masks.Prefix(1.5),
-    r"`length` must hold integers of shape \(batch,\)": lambda: masks.Prefix(IDS),
-    r"`ids` must hold integers of shape \(batch, q": lambda: masks.Segments([1, 2]),
+    r"`length` must hold integers of 32 bits, of shape \(batch,\)": lambda: (
+        masks.Prefix(IDS)
+    ),
+    r"`ids` must hold integers of 32 bits, of shape \(batch, q": (
+        lambda: masks.Segments([1, 2])
+    ),
+    "`ids` must hold integers of 32 bits, .* dtype=int64": (
+        lambda: masks.Segments([[1, 2**32 + 1]])
+    ),
     "`key_ids` must hold integers": lambda: masks.Segments(IDS, 1.0 * IDS),
     "are joined must have the same number of queries. Received: 7 and 5": (
         lambda: masks.Segments(IDS) & masks.Segments(IDS[:, :5])

@@ -73,15 +73,22 @@ def test_an_array_ends_in_padding_and_a_list_does_not():
             r"texts of 1 to `length` integers.*text 1 .*\(5,\), length=4",
         ),
         (([], 4), "`sequences` must hold a text. Received: none"),
-        (([[1], []], 4), r"of 1 to `length` integers. Received: text 1 .*shape=\(0,\)"),
+        (
+            ([[1], []], 4),
+            r"of 1 to `length` integers .* Received: text 1 .*shape=\(0,\)",
+        ),
         (
             ([[1.5]], 4),
-            "of 1 to `length` integers. Received: text 0 with dtype=float64",
+            "of 1 to `length` integers .* Received: text 0 with dtype=float64",
         ),
-        ((["a dog"], 4), "of 1 to `length` integers. Received: text 0 with dtype=<U5"),
+        (([[2**32 + 1]], 4), "integers of 32 bits. .* dtype=int64"),
+        (
+            (["a dog"], 4),
+            "of 1 to `length` integers .* Received: text 0 with dtype=<U5",
+        ),
         (
             (np.zeros((1, 3), int), 4),
-            r"of 1 to `length` integers. Received: text 0 .*\(0,\)",
+            r"of 1 to `length` integers .* Received: text 0 .*\(0,\)",
         ),
         (
             ([[1]], 0),

@@ -66,13 +66,8 @@ def local_attention(
     band = tiles.plan(query, key, value, mask, is_causal, window)
     if band is None:
         return None
-
-    def visible() -> Tensor | None:
-        sizes = band.queries, band.keys
-        near = masks.sliding_window(*sizes, window)[None, None]
-        causal = masks.causal(*sizes)[None, None] if is_causal else None
-        return masks.merge(mask, near, causal)
-
+    joined = mask_objects.every(None, mask, is_causal=is_causal, window=window)
+    visible = partial(mask_objects.as_array, joined, band.queries, band.keys)
     query, key, value = (tf.convert_to_tensor(x) for x in (query, key, value))
     output, gradients = (
         partial(form, band, mask) for form in (_block_output, _block_gradients)
@@ -388,8 +383,8 @@ def _repeated(x: Tensor, tiles: int) -> Tensor:
 
 
 def _of_tile(x: Tensor, b: Tensor, h: Tensor, n: Tensor) -> Tensor:
-    shape = tf.shape(x)
-    return x[b % shape[0], h % shape[1], n % shape[2]]
+    last = tf.minimum(tf.shape(x)[:3] - 1, 1)  # 0 for axes that are broadcast
+    return x[b * last[0], h * last[1], n * last[2]]
 
 
 def _split(i: Tensor, _: Any, heads: Any, count: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -408,8 +403,11 @@ class _Ranges:
         k, v = self._padded(key, 1), self._padded(value, 1)
         self.tiles = _cut(None, None, count, query, k, v)
         self.wide = to_float32(query[:0]).dtype
-        sizes = self.tiles.query.shape[1], count, self.keys
-        self.first, self.last = tiles.ranges(mask, *sizes, COLUMNS)  # (B or 1, N)
+        sizes, batch = (self.tiles.query.shape[1], count, self.keys), tf.shape(query)[0]
+        self.first, self.last = (  # (B, N), or an error for another number of examples
+            tf.broadcast_to(x, (batch, count))
+            for x in tiles.ranges(mask, *sizes, COLUMNS)
+        )
         self.mask = mask.map(
             lambda x: _repeated(x if x.shape[3] == 1 else self._padded(x, 3), count)
         )
@@ -422,7 +420,6 @@ class _Ranges:
         """Returns the first block of tile i, and how many there are."""
         _, groups, shared, count = self.tiles.sizes
         b, _, n = _split(i, None, groups * shared, count)
-        b = b % tf.shape(self.first)[0]
         return self.first[b, n], self.last[b, n] - self.first[b, n]
 
     def block(self, i: Tensor, m: Tensor) -> tuple[Tensor, ...]:

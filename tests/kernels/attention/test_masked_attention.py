@@ -118,6 +118,17 @@ def test_xla_compiles_the_tiles(by_tiles):
         np.testing.assert_allclose(to_numpy(slope), wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.backends("tensorflow", reason="other backends know the batch in a call")
+@pytest.mark.parametrize("mask", [masks.Segments(IDS), np.ones((B, 1, T, T), bool)])
+def test_a_mask_of_another_batch_is_refused(mask, by_tiles):
+    import tensorflow as tf
+
+    of_any_batch = [tf.TensorSpec((None, T, H, E))]
+    form = tf.function(lambda x: dot_product_attention(x, x, x, mask), of_any_batch)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        form(tf.zeros((2 * B, T, H, E)))
+
+
 @pytest.mark.slow_on("jax", "tensorflow")
 def test_half_precision(by_tiles):
     keys, mask = CASES["texts"]
