@@ -23,6 +23,7 @@ import xla_flags
 
 from speed.gpu import report
 from speed.gpu.rows import select
+from speed.scale.report import NAMES
 from studies import reports
 from studies.command_line import UsageError, environment
 
@@ -40,7 +41,7 @@ ENDS = 2  # processes in turn that end before any row
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `gpu`."""
     add = parser.add_argument
-    add("--backend", choices=[*report.NAMES], required=True)
+    add("--backend", choices=[*NAMES], required=True)
     add("--minutes", type=float, default=8.0, help="of the whole command; default: 8")
     add("--rows", nargs="+", metavar="TEXT", help="rows whose keys contain a text")
     add("--json", type=pathlib.Path, help="default: docs/results/gpu.json")

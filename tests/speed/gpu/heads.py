@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from keras import ops
 
+from keras_attention.ops.positions import alibi_slopes
 from speed.gpu.masks import Mask, exact
 from speed.gpu.timing import Side, call_of
 from speed.harness import SEED, Step
@@ -107,8 +108,11 @@ def _ours(mask: Mask) -> Form:
 def alibi(mask: Mask) -> Any:
     """Returns the bias (1, H, T, T)."""
     t = ops.arange(mask.length, dtype="float32")
-    slopes = ops.convert_to_tensor(np.float32(mask.slopes)[None, :, None, None])
-    return ops.cast(-slopes * ops.abs(t[:, None] - t), "bfloat16")
+    slopes = ops.convert_to_tensor(
+        alibi_slopes(mask.heads).astype("float32")[:, None, None]
+    )
+    bias = -slopes * ops.abs(t[:, None] - t)  # (H, T, T)
+    return ops.cast(bias[None], "bfloat16")
 
 
 def bfloat16(x: np.ndarray) -> Any:

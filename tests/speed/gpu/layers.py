@@ -19,11 +19,11 @@ from keras_attention import recorded
 from keras_attention.layers import MultiHeadAttention, TransformerEncoderBlock
 from speed.gpu import timing
 from speed.gpu.masks import TOLERANCE, Mask, relative_error
-from speed.gpu.timing import Side, call_of
+from speed.gpu.timing import KERAS, TORCH, Side, call_of
 from speed.harness import SEED, Step
 
 POLICY = "mixed_bfloat16"
-KERAS, TORCH, REFERENCE = "keras.layers", "torch.nn", "reference"
+REFERENCE = "reference"
 
 
 def steps(sizes: Any) -> tuple[Step, ...]:
@@ -42,20 +42,15 @@ def make(backend: str, sizes: Any) -> dict[str, Callable[[], Side]]:
     random = np.random.default_rng(SEED)
     shape = tuple(sizes[name] for name in "BTD")
     inputs, slope = (random.standard_normal(shape, "float32") for _ in range(2))
-    mask = Mask(sizes["mask"], sizes)
-    given = inputs, mask.valid if mask.hides else None, slope, sizes
+    arrays = inputs, slope, Mask(sizes["mask"], sizes).valid
+    call = partial(_call, backend, sizes)
     layers = _layers(sizes)
-    reference = layers.pop(REFERENCE)
-    names = [*layers, *([TORCH] if backend == "torch" else [])]
+    with timing.true_float32(backend):
+        first = call(layers.pop(REFERENCE), [x[:1] for x in arrays])
+        right = _arrays(first[0]())
+    names = timing.layer_sides(backend)
     if "replayed" in sizes:
         names += timing.replayed_sides(backend)[1:]
-    elif backend == "tensorflow":
-        names += [name + timing.XLA for name in names]
-    with timing.true_float32(backend):
-        run, _ = _call(
-            backend, reference, *(x if x is None else x[:1] for x in given[:3]), sizes
-        )
-        right = _arrays(run())
 
     def build(name: str) -> Side:
         layer = layers.get(name.removesuffix(timing.XLA), layers["ours"])
@@ -64,7 +59,7 @@ def make(backend: str, sizes: Any) -> dict[str, Callable[[], Side]]:
         with timing.graphs(name):
             if "replayed" in sizes and name in ("ours", timing.GRAPHS):
                 layer = recorded(layer)
-            run, memory = _call(backend, layer, *given, name.endswith(timing.XLA))
+            run, memory = call(layer, arrays, name.endswith(timing.XLA))
             for _ in range(3 if "replayed" in sizes else 0):
                 run()
         if name == timing.GRAPHS:
@@ -87,33 +82,23 @@ def _arrays(results: Any) -> list[np.ndarray]:
 
 
 def _call(
-    backend: str,
-    layer: Any,
-    x: Any,
-    valid: Any,
-    slope: Any,
-    sizes: Any,
-    xla: bool = False,
+    backend: str, sizes: Any, layer: Any, arrays: Any, xla: bool = False
 ) -> tuple[Callable[..., Any], int | None]:
     """Returns a call of a layer, with gradients of the inputs and the weights."""
-    convert = keras.ops.convert_to_tensor
-    extras = [] if valid is None else [convert(valid)]
-    cotangent = None if sizes["mode"] == "fwd" else convert(slope)
-    is_causal = sizes["mask"] == "causal"
+    inputs, slope, valid = map(keras.ops.convert_to_tensor, arrays)
+    hides = sizes["mask"].startswith("padding")
+    options: Any = {"use_causal_mask": sizes["mask"] == "causal"}
     variables = getattr(layer, "trainable_variables", [])  # none if it is torch's
-    if variables:
-        weights = [variable.value for variable in variables]
-    else:
-        weights = [*layer.parameters()]
+    weights = [v.value for v in variables] if variables else [*layer.parameters()]
 
     def apply(x: Any, *more: Any) -> Any:
-        mask = more[-1] if extras else None
+        mask: Any = more[-1] if hides else None
         if not variables or isinstance(layer, KerasBlock):
-            return layer(x, mask)
+            return layer(x, mask=mask)
         if sizes["of"] == "block":
-            mask = None if mask is None else mask[:, None]  # (B, 1, T)
-            return layer(x, attention_mask=mask, use_causal_mask=is_causal)
-        return layer(x, x, value_mask=mask, use_causal_mask=is_causal)
+            mask = mask[:, None] if hides else None  # (B, 1, T)
+            return layer(x, attention_mask=mask, **options)
+        return layer(x, x, value_mask=mask, **options)
 
     def stateless(x: Any, *more: Any) -> Any:
         values = more[: len(variables)]
@@ -121,7 +106,9 @@ def _call(
             return apply(x, *more)
 
     function = stateless if backend == "jax" else apply
-    return call_of(backend, function, [convert(x), *weights], extras, cotangent, xla)
+    tensors, extras = [inputs, *weights], [valid] if hides else []
+    cotangent = None if sizes["mode"] == "fwd" else slope
+    return call_of(backend, function, tensors, extras, cotangent, xla)
 
 
 def parts_of(block: Any) -> list[Any]:

@@ -29,9 +29,8 @@ from speed.compare import (
 )
 from speed.compare.training import TrainingStep, array_of, trace_steps
 from speed.gpu import layers, timing
-from speed.gpu.layers import KERAS, TORCH
 from speed.gpu.masks import relative_error
-from speed.gpu.timing import Side
+from speed.gpu.timing import KERAS, TORCH, Side
 from speed.harness import SEED, Contestants, Step, largest_difference
 
 Sides = dict[str, Callable[[], Side]]
@@ -70,8 +69,10 @@ def _sides(contestants: Contestants) -> Sides:
             return float("nan")
         return largest_difference(result("ours"), result(name), TOLERANCE)
 
-    calls = contestants.calls.items()
-    return {n: lambda n=n, c=c: Side(c, partial(error, n)) for n, c in calls}
+    def side(name: str) -> Side:
+        return Side(contestants.calls[name], partial(error, name))
+
+    return {name: partial(side, name) for name in contestants.calls}
 
 
 def _generation(backend: str, sizes: Any) -> Sides:
@@ -118,7 +119,10 @@ def _training(backend: str, make: Callable[[str], TrainingStep], *peers: str) ->
             return float("nan")
         return largest_difference(outputs(name), outputs(last), TOLERANCE)
 
-    return {n: lambda n=n: Side(step(n), partial(check, n)) for n in names}
+    def side(name: str) -> Side:
+        return Side(step(name), partial(check, name))
+
+    return {name: partial(side, name) for name in names}
 
 
 def _memn2n(backend: str, sizes: Any) -> Sides:
@@ -159,10 +163,10 @@ def _attention_rnn(backend: str, sizes: Any) -> Sides:
 def _dnc(backend: str, sizes: Any) -> Sides:
     random = np.random.default_rng(SEED)
     shape = (sizes["B"], sizes["T"], sizes["D"])
-    arrays = [random.standard_normal(shape, "float32") for _ in range(2)]
+    inputs, targets = (random.standard_normal(shape, "float32") for _ in range(2))
 
     def make(name: str) -> TrainingStep:
-        return dnc._ours(sizes, *arrays, backend, replayed=name != timing.EAGER)
+        return dnc._ours(sizes, inputs, targets, backend, replayed=name != timing.EAGER)
 
     return _training(backend, make)
 
@@ -170,12 +174,9 @@ def _dnc(backend: str, sizes: Any) -> Sides:
 def _fit(backend: str, sizes: Any) -> Sides:
     """`fit` of language models with the same weights, on the same tokens."""
     random = np.random.default_rng(SEED)
-    shape = (sizes["B"] * sizes["steps"], sizes["T"] + 1)
+    shape = (sizes["B"] * sizes["N"], sizes["T"] + 1)
     tokens = random.integers(1, sizes["V"], shape).astype("int32")
     inputs, labels = tokens[:, :-1], np.ascontiguousarray(tokens[:, 1:])
-    names = ["ours", KERAS, *([TORCH] if backend == "torch" else [])]
-    if backend == "tensorflow":
-        names += [name + timing.XLA for name in names]
     losses: dict[str, float] = {}
 
     def build(name: str) -> Side:
@@ -202,7 +203,7 @@ def _fit(backend: str, sizes: Any) -> Sides:
 
         return Side(run, check)
 
-    return {name: partial(build, name) for name in names}
+    return {name: partial(build, name) for name in timing.layer_sides(backend)}
 
 
 def _steps_of_fit(sizes: dict[str, Any]) -> tuple[Step, ...]:
@@ -212,7 +213,7 @@ def _steps_of_fit(sizes: dict[str, Any]) -> tuple[Step, ...]:
     moved = 3 * 2 * rows * sizes["V"]
     block = {**sizes, "of": "block", "mask": "causal", "mode": "fwd+bwd"}
     once = (*layers.steps(block) * sizes["L"], Step(logits, moved, (1, 1, 1, 1)))
-    return once * sizes["steps"]
+    return once * sizes["N"]
 
 
 def _causal_lm(sizes: Any) -> Any:

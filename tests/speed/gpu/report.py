@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pathlib
@@ -17,6 +18,7 @@ from studies import reports
 RESULTS = reports.ROOT / "docs" / "results" / "gpu.json"
 TESTS = RESULTS.with_name("gpu-tests.json")  # of tests/on_gpu.py
 IDENTITY = ("backend", "device", "versions", "quick")  # facts that rows must share
+BOTH = ("jax", "torch")  # backends that have all rows
 NOT_RUN, BEGUN = "not run", "begun"
 LABELS = {
     "x_label": "tokens T",
@@ -123,38 +125,33 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
     """
     document = raw.get("gpu") or load(RESULTS)
     found = {(x["backend"], x["key"]): x for x in document["rows"]}
-    cells: dict[str, list[list[str]]] = {"masks": [], "layers": [], "models": []}
-    for row in sorted(rows(), key=lambda row: row.name):
-        if row.group in cells:
-            backends = [b for b in NAMES if row.group != "masks" or row.runs_on(b)]
-            results = [(b, found.get((b, row.key))) for b in backends]
-            texts = [cell(x) if row.runs_on(b) else "–" for b, x in results]
-            cells[row.group].append([row.name, *texts])
-    titles = ["", *NAMES.values()]
-    tables = {n: reports.table(titles[: len(x[0])], x) for n, x in cells.items()}
-    for mode in MODES:
+    texts = {}
+    for group, count in (("masks", 2), ("layers", 3), ("models", 3)):
+        backends = [*NAMES][:count]
         lines = [
             [
-                *(NAMES[backend], str(width), words(mask)),
+                row.name,
                 *(
-                    cell(
-                        found.get(
-                            (backend, f"core: {core_name(t, width, mask, mode)}")
-                        ),
-                        True,
-                    )
-                    for t in LENGTHS
+                    cell(found.get((b, row.key))) if row.runs_on(b) else "–"
+                    for b in backends
                 ),
             ]
-            for backend in ("jax", "torch")
-            for width in WIDTHS
-            for mask in ("none", "causal")
+            for row in rows()
+            if row.group == group
         ]
+        texts[group] = reports.table(["", *map(NAMES.get, backends)], sorted(lines))
+    for mode in MODES:
+        lines = []
+        grid = itertools.product(BOTH, WIDTHS, ("none", "causal"))
+        for backend, width, mask in grid:
+            names = [core_name(length, width, mask, mode) for length in LENGTHS]
+            cells = [cell(found.get((backend, f"core: {n}")), True) for n in names]
+            lines.append([NAMES[backend], str(width), words(mask), *cells])
         titles = ["", "E", "mask", *(f"T = {length:,}" for length in LENGTHS)]
-        tables[f"core, {mode}"] = reports.table(titles, lines)
+        texts[f"core, {mode}"] = reports.table(titles, lines)
     picture = "![Time and memory of attention over the number of tokens](gpu.png)"
-    tables |= {"picture": picture if series(document) else NOT_RUN}
-    return {**tables, "tests": _tests(), "runs": _runs(document)}
+    texts["picture"] = picture if series(document) else NOT_RUN
+    return {**texts, "tests": _tests(), "runs": _runs(document)}
 
 
 def _tests() -> str:
@@ -165,7 +162,7 @@ def _tests() -> str:
         [NAMES[b], results[b]["device"], *(f"{len(results[b][k]):,}" for k in kinds)]
         if b in results
         else [NAMES[b], *[NOT_RUN] * 4]
-        for b in ("jax", "torch")
+        for b in BOTH
     ]
     return reports.table(["", "device", *kinds], lines)
 
@@ -192,12 +189,12 @@ def series(document: Document) -> list[dict[str, Any]]:
     """Returns the curves of the picture: each side of the rows that `LABELS` names."""
     every = {(row["backend"], row["key"]): row for row in document["rows"]}
     curves: dict[tuple[str, str], dict[str, Any]] = {}
-    for backend in ("jax", "torch"):
+    for backend in BOTH:
         for length in LENGTHS:
             key = f"core: {core_name(length, 128, 'causal', 'fwd+bwd')}"
             for name, side in every.get((backend, key), {}).get("sides", {}).items():
-                new = {"name": f"{NAMES[backend]}, {name}", "group": backend}
-                new |= {"x": [], "seconds": [], "bytes": []}
+                new: dict[str, Any] = {"x": [], "seconds": [], "bytes": []}
+                new |= {"name": f"{NAMES[backend]}, {name}", "group": backend}
                 curve = curves.setdefault((backend, name), new)
                 curve["x"].append(length)
                 curve["seconds"].append(milliseconds(side) / 1e3)

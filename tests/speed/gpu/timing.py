@@ -20,6 +20,7 @@ from speed import harness
 from speed.compare import backends
 
 CLOCKS = ("wall_ms", "device_ms")  # the second one for events
+KERAS, TORCH = "keras.layers", "torch.nn"
 EAGER, GRAPHS = "ours, eager", "ours, CUDA graphs"  # sides of small models on torch
 XLA = ", XLA"  # ends the name of a side that TensorFlow compiles with XLA
 SWITCH = "KERAS_ATTENTION_CUDA_GRAPHS"  # read when a model is made
@@ -144,7 +145,9 @@ class Timer:
     def __init__(self, backend: str, quick: bool) -> None:
         self.least, self.warm_up = (1e-4, 0.0) if quick else (0.02, 0.2)
         self.pairs, self.seconds = ((2, 2), 0.0) if quick else ((5, 15), 1.5)
-        self._last, self._cuda, self._first = None, None, None
+        self._last: Any = None
+        self._cuda: Any = None
+        self._first: Any = None
         if backend == "torch":
             import torch
 
@@ -242,6 +245,12 @@ def rates(backend: str, timer: Timer, size: int) -> dict[str, float]:
             seconds = min(timer.region(call, count).min() for _ in range(7))
             found[name] = (8 * size**2 if name == "bytes" else 2 * size**3) / seconds
     return found
+
+
+def layer_sides(backend: str) -> list[str]:
+    """Returns the names of our side and of its peers, of a layer or model."""
+    names = ["ours", KERAS, *([TORCH] if backend == "torch" else [])]
+    return names + [n + XLA for n in names if backend == "tensorflow"]
 
 
 def replayed_sides(backend: str) -> list[str]:

@@ -50,7 +50,7 @@ def add(found: dict[str, Any], point: Point) -> None:
 
 
 def text(found: dict[str, Any], points: str = "points") -> str:
-    """Returns the document as JSON with one line per point, which it has as `points`."""
+    """Returns the document as JSON with one line per point; `points` is their name."""
     head = {name: x for name, x in found.items() if name != points}
     lines = ",\n".join(
         "  " + json.dumps(point, ensure_ascii=False) for point in found[points]
