@@ -123,7 +123,7 @@ class KerasBlock(keras.layers.Layer):
     def __init__(self, sizes: Any, ours: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         layers, width, dtype = keras.layers, sizes["D"], self.dtype_policy
-        self.causal = sizes["mask"] == "causal"
+        self.causal, self.supports_masking = sizes["mask"] == "causal", True
         self.parts = [
             layers.LayerNormalization(epsilon=1e-5, dtype=dtype),
             layers.MultiHeadAttention(sizes["H"], width // sizes["H"], dtype=dtype),

@@ -139,7 +139,7 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
             for row in rows()
             if row.group == group
         ]
-        texts[group] = reports.table(["", *map(NAMES.get, backends)], sorted(lines))
+        texts[group] = reports.table(["", *NAMES.values()][: count + 1], sorted(lines))
     for mode in MODES:
         lines = []
         grid = itertools.product(BOTH, WIDTHS, ("none", "causal"))

@@ -19,15 +19,15 @@ MASKS = (PADDED, "texts", "padding 50 %", "window", "ALiBi", SCATTERED)
 CAUSAL = (f"{PADDED}, causal", f"{SCATTERED}, causal")
 # Rank, name, sizes, toy sizes, what a call processes
 MODELS = """
-0 | MemN2N | B32 V190 d50 M50 L12 | B4 V22 d8 M5 L4 | questions
-0 | AttentionRNN | B32 T30 S30 U128 | B2 T3 S4 U8 | tokens
-0 | CausalLM, fit | B16 T1024 D768 H12 F3072 L12 V32768 N4 | B2 T8 D8 H2 F8 L2 V9 N2 | tokens
-1 | CausalLM, generate | B8 T128 S16 D256 L4 H4 V8192 | B2 T4 S4 D16 L2 H2 V64 | tokens
-1 | retrieval | T64 S10000000 D64 | T4 S1000 D8 | queries
-1 | additive score | B8 T1024 U256 | B2 T16 U8 | tokens
-1 | DNC | B16 T64 M64 W32 R4 U128 D16 | B2 T4 M8 W4 R2 U8 D4 | steps
-1 | Hopfield | B8 T2048 H16 E64 | B2 T16 H2 E8 | tokens
-1 | fast weights | B8 T2048 H16 E64 | B2 T16 H2 E8 | tokens
+0|MemN2N|B32 V190 d50 M50 L12|B4 V22 d8 M5 L4|questions
+0|AttentionRNN|B32 T30 S30 U128|B2 T3 S4 U8|tokens
+0|CausalLM, fit|B16 T1024 D768 H12 F3072 L12 V32768 N4|B2 T8 D16 H2 F32 L2 V64 N2|tokens
+1|CausalLM, generate|B8 T128 S16 D256 L4 H4 V8192|B2 T4 S4 D16 L2 H2 V64|tokens
+1|retrieval|T64 S10000000 D64|T4 S1000 D8|queries
+1|additive score|B8 T1024 U256|B2 T16 U8|tokens
+1|DNC|B16 T64 M64 W32 R4 U128 D16|B2 T4 M8 W4 R2 U8 D4|steps
+1|Hopfield|B8 T2048 H16 E64|B2 T16 H2 E8|tokens
+1|fast weights|B8 T2048 H16 E64|B2 T16 H2 E8|tokens
 """
 OPTIONS: dict[str, dict[str, Any]] = {
     "additive score": {"mode": "fwd+bwd"},
@@ -166,7 +166,7 @@ def _layers(quick: bool) -> list[Row]:
 def _models(quick: bool) -> list[Row]:
     found = []
     for line in MODELS.strip().split("\n"):
-        rank, name, *texts, what = line.split(" | ")
+        rank, name, *texts, what = line.split("|")
         sizes: dict[str, Any] = {x[0]: int(x[1:]) for x in texts[quick].split()}
         count = 1 if what == "questions" else sizes["T"]
         count *= sizes.get("B", 1) * sizes.get("N", 1)
