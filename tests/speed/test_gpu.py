@@ -86,7 +86,7 @@ def test_a_row_without_our_side_has_failed():
     assert report.reasons(row) == "failed: MemoryError: no room in …/lib for 8 GB"
 
 
-FACTS = {"backend": "torch", "device": "a GPU", "driver": "1", "quick": False}
+FACTS = {"backend": "torch", "device": "a GPU, 570", "quick": False}
 FACTS |= {"rates": {"bfloat16": 5e14, "float32": 5e13, "bytes": 4e12}}
 RUNS = {date: {**FACTS, "versions": {"keras": date}} for date in ("2025", "2026")}
 
@@ -131,7 +131,7 @@ def test_the_tables_have_what_was_measured():
     (line,) = (x for x in tables["core, fwd+bwd"].split("\n") if "500 (1.50)" in x)
     assert line.startswith("| torch | 128 | causal | not run | not run | 500 (1.50)")
     assert "| texts, T = 2,048, with gradients | not run | failed |" in tables["masks"]
-    assert "a GPU, driver 1" in tables["runs"]
+    assert "a GPU, 570" in tables["runs"]
     (ours, peer) = report.series(document)
     assert (ours["name"], ours["x"], ours["seconds"]) == ("torch, ours", [2048], [1e-3])
     assert peer["seconds"] == [3e-3]

@@ -174,7 +174,7 @@ def _runs(document: Document) -> str:
     for date in sorted({row["run"] for row in document["rows"]}):
         run = document["runs"][date]
         versions = [f"{k} {run['versions'][k]}" for k in names if k in run["versions"]]
-        device = f"{run['device']}, driver {run['driver']}"
+        device = run["device"]
         rates = [
             f"{run['rates'][x] / 1e12:.3g}" for x in ("bfloat16", "float32", "bytes")
         ]

@@ -8,6 +8,7 @@ is read, when the result of the last call is complete.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -31,17 +32,11 @@ class Skipped(Exception):
 
 
 class Side(NamedTuple):
-    """One side of a row.
+    """One side of a row."""
 
-    Attributes:
-        run: A function that returns a structure of tensors.
-        check: A function that returns its error, or NaN if nothing is compared.
-        memory: Bytes of the call as the compiler tells them, or None.
-    """
-
-    run: Callable[..., Any]
-    check: Callable[[], float] = lambda: float("nan")
-    memory: int | None = None
+    run: Callable[..., Any]  # returns a structure of tensors
+    check: Callable[[], float] = lambda: float("nan")  # its error, or NaN for no check
+    memory: int | None = None  # bytes of the call as the compiler tells them
 
 
 def call_of(
@@ -54,96 +49,54 @@ def call_of(
 ) -> tuple[Callable[..., Any], int | None]:
     """Returns a call of `function(*tensors, *extras)`, compiled as users compile it.
 
-    Args:
-        backend: "jax", "tensorflow" or "torch".
-        function: A function that returns one tensor.
-        tensors: The arguments with gradients.
-        extras: More arguments.
-        cotangent: The gradient of the output; None for no gradients.
-        xla: Whether TensorFlow compiles with XLA.
-
-    Returns:
-        A function that returns the output, or a list of it and all gradients. It may
-        get another cotangent. Then the bytes that the compiler tells.
+    With a cotangent, that is, the gradient of the output, the call returns a list of
+    the output and the gradients of the tensors; it may get another cotangent. With
+    `xla`, TensorFlow compiles by XLA. The bytes that the compiler tells follow.
     """
-    forms = {"jax": _jax_form, "tensorflow": _tensorflow_form, "torch": _torch_form}
-    if backend == "torch" and cotangent is not None:  # weights are leaves already
-        tensors = [
-            x if x.requires_grad else x.detach().requires_grad_() for x in tensors
-        ]
-    arguments = tuple(tensors), tuple(extras)
-    step: Any = forms[backend](function, cotangent is not None)
-    memory = None
-    if backend == "jax":
-        import jax
-
-        step = jax.jit(step).lower(cotangent, *arguments).compile()
-        if sizes := step.memory_analysis():
-            memory = int(sizes.temp_size_in_bytes + sizes.output_size_in_bytes)
-    elif backend == "tensorflow":
-        import tensorflow as tf
-
-        step = tf.function(step, jit_compile=xla)
-    return lambda slope=cotangent: step(slope, *arguments), memory
-
-
-def _jax_form(function: Callable[..., Any], has_gradients: bool) -> Callable[..., Any]:
-    import jax
+    framework = importlib.import_module(backend)
 
     def step(slope: Any, tensors: Any, extras: Any) -> Any:
-        if not has_gradients:
+        def forward(*tensors: Any) -> Any:
             return function(*tensors, *extras)
-        output, pull = jax.vjp(lambda *x: function(*x, *extras), *tensors)
-        return [output, *pull(slope.astype(output.dtype))]
 
-    return step
-
-
-def _tensorflow_form(function: Callable[..., Any], has_gradients: bool) -> Any:
-    import tensorflow as tf
-
-    def step(slope: Any, tensors: Any, extras: Any) -> Any:
-        if not has_gradients:
-            return function(*tensors, *extras)
-        with tf.GradientTape() as tape:
-            tape.watch(tensors)
-            output = function(*tensors, *extras)
-        slope = tf.cast(slope, output.dtype)
-        return [output, *tape.gradient(output, tensors, slope)]
-
-    return step
-
-
-def _torch_form(function: Callable[..., Any], has_gradients: bool) -> Any:
-    import torch
-
-    def step(slope: Any, tensors: Any, extras: Any) -> Any:
-        with torch.set_grad_enabled(has_gradients):
-            output = function(*tensors, *extras)
-        if not has_gradients:
-            return output
-        slopes = torch.autograd.grad(output, tensors, slope.to(output.dtype))
+        if slope is None:
+            return forward(*tensors)
+        if backend == "jax":
+            output, pull = framework.vjp(forward, *tensors)
+            return [output, *pull(slope.astype(output.dtype))]
+        if backend == "tensorflow":
+            with framework.GradientTape() as tape:
+                tape.watch(tensors)
+                output = forward(*tensors)
+            slope = framework.cast(slope, output.dtype)
+            return [output, *tape.gradient(output, tensors, slope)]
+        output = forward(*tensors)
+        slopes = framework.autograd.grad(output, tensors, slope.to(output.dtype))
         return [output.detach(), *slopes]
 
-    return step
+    run: Any = step
+    if backend == "torch" and cotangent is None:
+        run = framework.no_grad()(step)
+    elif backend == "torch":  # weights are leaves already
+        leaves = (x if x.requires_grad else x.detach() for x in tensors)
+        tensors = [x.requires_grad_() for x in leaves]
+    elif backend == "tensorflow":
+        run = framework.function(step, jit_compile=xla)
+    arguments, memory = (tuple(tensors), tuple(extras)), None
+    if backend == "jax":
+        run = framework.jit(step).lower(cotangent, *arguments).compile()
+        if sizes := run.memory_analysis():
+            memory = int(sizes.temp_size_in_bytes + sizes.output_size_in_bytes)
+    return lambda slope=cotangent: run(slope, *arguments), memory
 
 
 class Timer:
-    """Times calls on the device of a backend.
-
-    Args:
-        backend: "jax", "tensorflow" or "torch".
-        quick: Whether to take as few times as possible.
-
-    Attributes:
-        least: The seconds of a region of calls, at least.
-        warm_up: The seconds of warm-ups, at most, unless two calls take longer.
-        pairs: The number of pairs of a comparison, at least and at most.
-        seconds: Those of a comparison, at most, unless its least pairs take longer.
-    """
+    """Times calls on the device of a backend; if `quick`, as few as possible."""
 
     def __init__(self, backend: str, quick: bool) -> None:
+        # Seconds of a region of calls, at least, and of its warm-ups
         self.least, self.warm_up = (1e-4, 0.0) if quick else (0.02, 0.2)
+        # Pairs of a comparison, at least and at most, and its seconds
         self.pairs, self.seconds = ((2, 2), 0.0) if quick else ((5, 15), 1.5)
         self._last: Any = None
         self._cuda: Any = None
@@ -174,10 +127,6 @@ class Timer:
         milliseconds = self._first.elapsed_time(event)
         return np.array([time.perf_counter(), milliseconds / 1e3])
 
-    def start(self) -> None:
-        """Counts the time from now on, whose numbers have few digits."""
-        self._first = None
-
     def region(self, call: Callable[[], None], count: int = 1) -> np.ndarray:
         """Returns the seconds of a call on each clock."""
         start = self.clock()
@@ -198,6 +147,7 @@ class Timer:
 
     def compare(self, calls: Sequence[Callable[[], None]], counts: Any) -> np.ndarray:
         """Returns seconds of two calls in alternation, (pairs, call, clock)."""
+        self._first = None  # its times in milliseconds have few digits
         took = sum(self.region(call, n)[0] * n for call, n in zip(calls, counts))
         pairs = int(np.clip(self.seconds / took, *self.pairs))
         ours, theirs = calls
@@ -285,18 +235,11 @@ def check_graphs(replayer: Any) -> None:
 def true_float32(backend: str) -> Any:
     """Returns a context in which products of float32 are computed in float32.
 
-    On a GPU, JAX uses TF32 otherwise, whose error is about 3e-4.
+    On a GPU, JAX and TensorFlow use TF32 otherwise, whose error is about 3e-4.
     """
+    framework = importlib.import_module(backend)
     if backend == "jax":
-        import jax
-
-        return jax.default_matmul_precision("highest")
-    if backend == "torch":
-        import torch
-
-        torch.set_float32_matmul_precision("highest")
-    else:
-        import tensorflow as tf
-
-        tf.config.experimental.enable_tensor_float_32_execution(False)
+        return framework.default_matmul_precision("highest")
+    if backend == "tensorflow":
+        framework.config.experimental.enable_tensor_float_32_execution(False)
     return contextlib.nullcontext()

@@ -24,16 +24,12 @@ import numpy as np
 
 import keras_attention
 from speed import harness
-from speed.compare.worker import PACKAGES, versions
+from speed.compare.worker import versions
 from speed.gpu import report, rows, timing
 from speed.gpu.timing import CLOCKS
-from studies import reports
+from studies import clocks, reports
 
-CUDA_PACKAGES = (
-    *("triton", "jax-cuda12-plugin", "jax-cuda13-plugin"),
-    *("nvidia-cudnn-cu12", "nvidia-cudnn-cu13"),
-)
-DRIVER = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+QUERY = ("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
 
 
 def main(
@@ -45,16 +41,10 @@ def main(
     stop: float,
     limit: float,
 ) -> None:
-    """Measures rows that the file does not have, in their order.
+    """Measures rows that the file `path` does not have, in their order.
 
-    Args:
-        path: The file of the results.
-        backend: "jax", "tensorflow" or "torch".
-        parts: Texts in the keys of the rows, or None.
-        quick: Whether the rows have toy sizes.
-        run: The name of the run in the file: when the command was started.
-        stop: The `time.time` at which no more row is begun.
-        limit: The seconds that a row may take.
+    `parts` are texts in the keys of the rows, or None. `run` is the name of the run in
+    the file. No row is begun after `stop`, a `time.time`, nor takes `limit` seconds.
     """
     file, timer = pathlib.Path(path), timing.Timer(backend, quick)
     document = report.load(file)
@@ -89,41 +79,23 @@ def facts(backend: str) -> dict[str, Any]:
     code = hashlib.sha256(b"".join(path.read_bytes() for path in files))
     found = {**versions(), "keras_attention": keras_attention.__version__}
     found["keras_attention, SHA-256 of its code"] = code.hexdigest()[:12]
-    for package in {*CUDA_PACKAGES} - {*PACKAGES}:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[package] = importlib.metadata.version(package)
-    driver = None
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(DRIVER, capture_output=True, text=True, timeout=30)
-        driver = done.stdout.strip() or None
+    for package in importlib.metadata.distributions():
+        if package.name.startswith(("nvidia-cudnn", "triton", "jax-cuda")):
+            found[package.name] = package.version
+    device = clocks.device(backend)
+    if device != "cpu":
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            done = subprocess.run(QUERY, capture_output=True, text=True, timeout=30)
+            device = done.stdout.partition("\n")[0].strip() or device
     return {
         "backend": backend,
-        "device": device(backend),
-        "driver": driver,
+        "device": device,
         "processor": reports.processor(),
         "processors": reports.processors(),
         "versions": found,
         "seed": harness.SEED,
         "float32": "products of float32 are not computed in TF32",
     }
-
-
-def device(backend: str) -> str:
-    """Returns the name of the device, or "cpu"."""
-    if backend == "torch":
-        import torch
-
-        return torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
-    if backend == "jax":
-        import jax
-
-        first = jax.devices()[0]
-        return "cpu" if first.platform == "cpu" else str(first.device_kind)
-    from tensorflow import config
-
-    gpus = config.list_physical_devices("GPU")
-    details = [config.experimental.get_device_details(gpu) for gpu in gpus]
-    return details[0].get("device_name", "GPU") if details else "cpu"
 
 
 def computes() -> bool:
@@ -195,7 +167,6 @@ def _measure(row: Any, backend: str, timer: Any, rates: dict[str, float]) -> Any
     def compared(name: str) -> np.ndarray:  # ours with itself is the null run
         return timer.compare(*zip(calls("ours"), calls(name)))
 
-    timer.start()
     makers = row.module.make(backend, row.sizes)
     sides = each(makers, built)
     # Not before all are built: some share weights.
