@@ -65,7 +65,6 @@ def test_a_peer_that_fails_leaves_the_others():
         ours=side(),
         peer=side(),
         wrong=side(check=lambda: failing(harness.NumericsError("`output` differs"))),
-        absent=lambda: failing(timing.Skipped("needs a GPU")),
         fails=failing,
         fails_later=side(run=failing),
     )
@@ -75,7 +74,6 @@ def test_a_peer_that_fails_leaves_the_others():
     assert row["floor_ms"] == pytest.approx(2)
     assert {*row["errors"]} == {"wrong", "fails", "fails_later"}
     assert row["errors"]["fails"] == "MemoryError: no room in …/lib for 8 GB"
-    assert row["skipped"] == {"absent": "needs a GPU"}
     assert "wrong failed: NumericsError: `output` differs" in report.reasons(row)
     assert "; wrong failed" in report.cell(row)
 

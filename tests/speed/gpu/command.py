@@ -35,7 +35,6 @@ worker.main(**json.loads(sys.argv[1]))
 """
 LAST = 20.0  # seconds before the end in which no row is begun
 ROW_SECONDS = 120.0  # at most, of one row
-ENDS = 2  # processes in turn that end before any row
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,7 +88,6 @@ def measure(args: argparse.Namespace, path: pathlib.Path, run: str, stop: float)
     settings["PYTHONPATH"] = os.pathsep.join(path_of_modules)
     if args.quick:  # takes a third of the time to compile toy programs
         settings["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", xla_flags.FLAGS)
-    ends = 0
     while time.time() < stop - LAST:
         command = [sys.executable, "-c", BOOTSTRAP, json.dumps(given)]
         try:
@@ -100,9 +98,12 @@ def measure(args: argparse.Namespace, path: pathlib.Path, run: str, stop: float)
             report.end(path, "")
             return ""
         ended = f"its process ends with status {done.returncode}"
-        ends = 0 if report.end(path, ended) else ends + 1
+        has_begun = report.end(path, ended)
         if not done.returncode:
             return ""
+        if not has_begun:
+            return f"{ended}, before any row\n"
+    return ""
         if ends == ENDS:
             return f"{ended}, before any row\n"
     return ""

@@ -13,7 +13,8 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from speed.gpu.heads import Form, alibi
 from speed.gpu.masks import Mask
-from speed.gpu.timing import Skipped
+
+HAS_GPU = torch.cuda.is_available()
 
 
 def peers(mask: Mask, sizes: Any) -> dict[str, Callable[[], Form]]:
@@ -21,11 +22,12 @@ def peers(mask: Mask, sizes: Any) -> dict[str, Callable[[], Form]]:
     if mask.name in ("none", "causal"):
         fused = partial(sdpa, is_causal=mask.causal)
         return {"SDPA": lambda: _heads_first(fused)}
-    if mask.hides:
-        second = "SDPA, nested tensors", partial(_nested, mask)
-    else:
-        second = "flex_attention", partial(_flex, mask, sizes["mode"])
-    return {"SDPA": partial(_masked, mask), second[0]: second[1]}
+    forms = {"SDPA": partial(_masked, mask)}
+    if mask.hides and (HAS_GPU or not mask.causal):
+        forms["SDPA, nested tensors"] = partial(_nested, mask)
+    elif not mask.hides and (HAS_GPU or sizes["mode"] == "fwd"):
+        forms["flex_attention"] = partial(_flex, mask)
+    return forms
 
 
 def _heads_first(function: Callable[..., Any], *extras: Any) -> Form:
@@ -49,8 +51,6 @@ def _masked(mask: Mask) -> Form:
 
 def _nested(mask: Mask) -> Form:
     """Returns SDPA of nested tensors, whose values are valid positions (N, H, E)."""
-    if mask.causal and not torch.cuda.is_available():
-        raise Skipped("a causal mask of nested tensors needs a GPU")
     ends = np.concatenate([[0], mask.lengths.cumsum()]).astype("int64")
     offsets, valid = map(ops.convert_to_tensor, (ends, mask.valid))
     lengths = {"min_seqlen": int(mask.lengths.min())}
@@ -69,13 +69,10 @@ def _nested(mask: Mask) -> Form:
     return Form(attend, (), lambda x: x[valid], back)
 
 
-def _flex(mask: Mask, mode: str) -> Form:
+def _flex(mask: Mask) -> Form:
     """Returns flex_attention, compiled on a GPU. Its block mask is made before."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    has_gpu = torch.cuda.is_available()
-    if mode != "fwd" and not has_gpu:
-        raise Skipped("its gradients need a GPU")
     ids, window = ops.convert_to_tensor(mask.ids), mask.window
 
     def causal(b: Any, h: Any, t: Any, s: Any) -> Any:
@@ -96,7 +93,7 @@ def _flex(mask: Mask, mode: str) -> Form:
         slopes = ops.convert_to_tensor(mask.slopes.astype("float32"))
         options["score_mod"] = lambda score, b, h, t, s: score - slopes[h] * (t - s)
     attend: Any = flex_attention
-    if has_gpu:
+    if HAS_GPU:
         torch._dynamo.reset()  # which compiles a function a few times only
         attend = torch.compile(flex_attention, dynamic=False)
     return _heads_first(partial(attend, **options))

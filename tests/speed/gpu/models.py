@@ -78,16 +78,15 @@ def _sides(contestants: Contestants) -> Sides:
 def _generation(backend: str, sizes: Any) -> Sides:
     """Generation with a cache, beside Hugging Face's model on torch."""
     generation.SIZES.update({name: sizes[name] for name in generation.SIZES})
-    race = functools.cache(generation.Race)
 
     def side(name: str) -> Side:
-        if name and importlib.util.find_spec(name) is None:
-            raise timing.Skipped("is not installed")
-        made = race(name)
-        return Side(made.calls[name or "ours"], lambda: made.check()[name])
+        race = generation.Race(name)
+        return Side(race.calls[name or "ours"], lambda: race.check()[name])
 
-    peers = ["transformers"] if backend == "torch" else []
-    return {name or "ours": partial(side, name) for name in ["", *peers]}
+    sides = {"ours": partial(side, "")}
+    if backend == "torch" and importlib.util.find_spec("transformers"):
+        sides["transformers"] = partial(side, "transformers")
+    return sides
 
 
 def _training(backend: str, make: Callable[[str], TrainingStep], *peers: str) -> Sides:
@@ -197,7 +196,8 @@ def _fit(backend: str, sizes: Any) -> Sides:
 
         def check() -> float:
             losses[name] = run()
-            trace_steps(model, run)
+            if name != TORCH:
+                trace_steps(model, run)
             what = "the loss of the first epoch"
             return relative_error(what, losses[name], losses["ours"], LOSS)
 

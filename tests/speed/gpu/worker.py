@@ -123,8 +123,7 @@ def measure(row: Any, backend: str, timer: Any, rates: dict[str, float]) -> Any:
 
     Returns:
         A dict with "status": "measured", or "failed" with the reason if our side cannot
-        be measured. "errors" has the reasons of the peers that cannot, and "skipped"
-        those of peers that are not tried.
+        be measured. "errors" has the reasons of the peers that cannot.
     """
     is_float32 = row.dtype == "float32"
     context = timing.true_float32(backend) if is_float32 else contextlib.nullcontext()
@@ -138,7 +137,6 @@ def measure(row: Any, backend: str, timer: Any, rates: dict[str, float]) -> Any:
 
 def _measure(row: Any, backend: str, timer: Any, rates: dict[str, float]) -> Any:
     errors: dict[str, str] = {}
-    skipped: dict[str, str] = {}
 
     def each(names: Any, function: Callable[[str], Any]) -> dict[str, Any]:
         """Returns results by name. An error of a peer is noted."""
@@ -146,8 +144,6 @@ def _measure(row: Any, backend: str, timer: Any, rates: dict[str, float]) -> Any
         for name in names:
             try:
                 results[name] = function(name)
-            except timing.Skipped as reason:
-                skipped[name] = str(reason)
             except Exception as error:
                 if name == "ours":
                     raise
@@ -201,5 +197,4 @@ def _measure(row: Any, backend: str, timer: Any, rates: dict[str, float]) -> Any
         "amount": row.amount,
         "sides": found,
         "errors": errors,
-        "skipped": skipped,
     }
