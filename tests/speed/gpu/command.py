@@ -104,6 +104,3 @@ def measure(args: argparse.Namespace, path: pathlib.Path, run: str, stop: float)
         if not has_begun:
             return f"{ended}, before any row\n"
     return ""
-        if ends == ENDS:
-            return f"{ended}, before any row\n"
-    return ""
