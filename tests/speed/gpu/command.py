@@ -60,10 +60,8 @@ def main(args: argparse.Namespace) -> int:
     if importlib.util.find_spec(args.backend) is None:
         raise UsageError(f"{args.backend} is not installed")
     keys = [row.key for row in select(args.rows, args.quick, args.backend)]
-    path, run = (
-        args.json or report.RESULTS,
-        datetime.datetime.now(datetime.UTC).isoformat(),
-    )
+    path = args.json or report.RESULTS
+    run = datetime.datetime.now(datetime.UTC).isoformat()
     error = measure(args, path, run, time.time() + 60 * args.minutes)
     known = report.known(report.load(path), run)
     bad = {key: text for key in keys if (text := report.reasons(known.get(key)))}
@@ -77,23 +75,16 @@ def main(args: argparse.Namespace) -> int:
 def measure(args: argparse.Namespace, path: pathlib.Path, run: str, stop: float) -> str:
     """Runs as many processes as it takes. Returns why they measure nothing, or ""."""
     given = {"path": str(path), "backend": args.backend, "parts": args.rows}
-    given |= {
-        "quick": args.quick,
-        "run": run,
-        "stop": stop - LAST,
-        "limit": ROW_SECONDS,
-    }
-    path_of_modules = [environment()["PYTHONPATH"], str(reports.ROOT)]
-    settings = {"KERAS_BACKEND": args.backend}
-    settings["PYTHONPATH"] = os.pathsep.join(path_of_modules)
+    given |= {"quick": args.quick, "run": run, "limit": ROW_SECONDS}
+    given["stop"] = stop - LAST
+    settings = {**environment(), "KERAS_BACKEND": args.backend}
+    settings["PYTHONPATH"] += os.pathsep + str(reports.ROOT)
     if args.quick:  # takes a third of the time to compile toy programs
-        settings["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", xla_flags.FLAGS)
+        settings.setdefault("XLA_FLAGS", xla_flags.FLAGS)
     while time.time() < stop - LAST:
         command = [sys.executable, "-c", BOOTSTRAP, json.dumps(given)]
         try:
-            done = subprocess.run(
-                command, env={**environment(), **settings}, timeout=stop - time.time()
-            )
+            done = subprocess.run(command, env=settings, timeout=stop - time.time())
         except subprocess.TimeoutExpired:
             report.end(path, "")
             return ""

@@ -22,7 +22,7 @@ def peers(mask: Mask, sizes: Any) -> dict[str, Callable[[], Form]]:
     if mask.name in ("none", "causal"):
         fused = partial(sdpa, is_causal=mask.causal)
         return {"SDPA": lambda: _heads_first(fused)}
-    forms = {"SDPA": partial(_masked, mask)}
+    forms: dict[str, Callable[[], Form]] = {"SDPA": partial(_masked, mask)}
     if mask.hides and (HAS_GPU or not mask.causal):
         forms["SDPA, nested tensors"] = partial(_nested, mask)
     elif not mask.hides and (HAS_GPU or sizes["mode"] == "fwd"):

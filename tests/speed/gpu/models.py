@@ -50,29 +50,28 @@ def make(backend: str, sizes: Any) -> Sides:
 
 def _from(make: Callable[[Any, str], Contestants]) -> Callable[[str, Any], Sides]:
     """Returns a function that makes the sides of a case of `speed.compare`."""
-    return lambda backend, sizes: _sides(make(sizes, backend))
 
+    def sides(backend: str, sizes: Any) -> Sides:
+        case = make(sizes, backend)
 
-def _sides(contestants: Contestants) -> Sides:
-    @functools.cache
-    def result(name: str) -> Any:
-        return backends.to_numpy(contestants.calls[name]())
+        @functools.cache
+        def errors() -> dict[str, float]:
+            if case.check is not None:
+                return case.check()
+            results = {n: backends.to_numpy(call()) for n, call in case.calls.items()}
+            ours = results.pop("ours")
+            return {
+                n: largest_difference(ours, x, TOLERANCE) for n, x in results.items()
+            }
 
-    @functools.cache
-    def checked() -> dict[str, float]:
-        return contestants.check() if contestants.check else {}
+        def side(name: str) -> Side:
+            if name == "ours":  # where it differs from a peer, the peer has the error
+                return Side(case.calls[name])
+            return Side(case.calls[name], lambda: errors().get(name, float("nan")))
 
-    def error(name: str) -> float:
-        if contestants.check and (name != "ours" or len(contestants.calls) == 1):
-            return checked().get(name, float("nan"))
-        if name == "ours":  # where it differs from a peer, the peer has the error
-            return float("nan")
-        return largest_difference(result("ours"), result(name), TOLERANCE)
+        return {name: partial(side, name) for name in case.calls}
 
-    def side(name: str) -> Side:
-        return Side(contestants.calls[name], partial(error, name))
-
-    return {name: partial(side, name) for name in contestants.calls}
+    return sides
 
 
 def _generation(backend: str, sizes: Any) -> Sides:
@@ -222,8 +221,8 @@ def _causal_lm(sizes: Any) -> Any:
     keras.utils.set_random_seed(SEED)
     names = {"num_layers": "L", "dim": "D", "num_heads": "H", "intermediate_dim": "F"}
     options = {name: sizes[letter] for name, letter in names.items()}
-    options |= {"dropout": 0.0, "max_length": sizes["T"], "dtype": layers.POLICY}
-    return CausalLM(sizes["V"], **options)
+    length, policy = sizes["T"], layers.POLICY
+    return CausalLM(sizes["V"], **options, dropout=0.0, max_length=length, dtype=policy)
 
 
 class KerasLM(keras.Model):
