@@ -121,14 +121,14 @@ def test_a_row_replaces_the_older_one(tmp_path):
 
 
 def test_the_tables_have_what_was_measured():
-    core = stored(f"core: {rows.core_name(2048, 128, 'causal', 'fwd+bwd')}")
-    key = "masks: texts, T = 2,048, with gradients"
+    core = stored(report.core_key(2048, 128, "causal", "fwd+bwd"))
+    key = "masks: T = 2,048, texts, with gradients"
     failed = stored(key, status="failed", reason="no room")
     document = {"runs": RUNS, "rows": [core, failed]}
     tables = report.tables({"gpu": document})
     (line,) = (x for x in tables["core, fwd+bwd"].split("\n") if "500 (1.50)" in x)
     assert line.startswith("| torch | 128 | causal | not run | not run | 500 (1.50)")
-    assert "| texts, T = 2,048, with gradients | not run | failed |" in tables["masks"]
+    assert "| T = 2,048, texts, with gradients | not run | failed |" in tables["masks"]
     assert "a GPU, 570" in tables["runs"]
     (ours, peer) = report.series(document)
     assert (ours["name"], ours["x"], ours["seconds"]) == ("torch, ours", [2048], [1e-3])
@@ -167,8 +167,8 @@ worker.measure = lambda row, *more: time.sleep(60) if "window" in row.key else {
 @pytest.mark.slow  # only a process of its own shows that it is ended and replaced
 def test_a_row_that_hangs_is_ended_and_the_next_one_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(command, "BOOTSTRAP", SLOW_ROW)
-    monkeypatch.setattr(command, "ROW_SECONDS", 1.0)
-    status, document = run(tmp_path, "--rows", "window", "ALiBi", "--minutes", "2")
+    monkeypatch.setattr(command, "ROW_SECONDS", 0.3)
+    status, document = run(tmp_path, "--rows", "window", "ALiBi", "--minutes", "8")
     assert status == 1
     hung, other = sorted(row["reason"] for row in document["rows"])
     assert hung.startswith("its process ends with status 1 after ")

@@ -29,12 +29,13 @@ from studies.command_line import UsageError, environment
 
 BOOTSTRAP = """
 import faulthandler, json, sys
-faulthandler.dump_traceback_later(150, exit=True)  # until the first row
+faulthandler.dump_traceback_later(300, exit=True)  # until the first row
 from speed.gpu import worker
 worker.main(**json.loads(sys.argv[1]))
 """
 LAST = 20.0  # seconds before the end in which no row is begun
 ROW_SECONDS = 120.0  # at most, of one row
+SLOW = 5  # times as long for a quick row, on a processor that others may use
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,6 +77,7 @@ def measure(args: argparse.Namespace, path: pathlib.Path, run: str, stop: float)
     """Runs as many processes as it takes. Returns why they measure nothing, or ""."""
     given = {"path": str(path), "backend": args.backend, "parts": args.rows}
     given |= {"quick": args.quick, "run": run, "limit": ROW_SECONDS}
+    given["limit"] *= SLOW if args.quick else 1
     given["stop"] = stop - LAST
     settings = {**environment(), "KERAS_BACKEND": args.backend}
     settings["PYTHONPATH"] += os.pathsep + str(reports.ROOT)

@@ -82,7 +82,7 @@ def _generation(backend: str, sizes: Any) -> Sides:
         race = generation.Race(name)
         return Side(race.calls[name or "ours"], lambda: race.check()[name])
 
-    sides = {"ours": partial(side, "")}
+    sides: Sides = {"ours": partial(side, "")}
     if backend == "torch" and importlib.util.find_spec("transformers"):
         sides["transformers"] = partial(side, "transformers")
     return sides

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from speed.gpu.rows import LENGTHS, MODES, WIDTHS, core_name, rows, words
+from speed.gpu.rows import LENGTHS, MODES, WIDTHS, named, rows
 from speed.harness import SAME
 from speed.scale.report import NAMES, memory, seconds, text
 from studies import reports
@@ -118,6 +118,11 @@ def milliseconds(side: dict[str, Any]) -> float:
     return side.get("device_ms", side["wall_ms"])[1]
 
 
+def core_key(length: int, width: int, mask: str, mode: str) -> str:
+    """Returns the key of a row of the group "core"."""
+    return f"core: {named(f'T = {length:,}, E = {width}', mask, mode)}"
+
+
 def tables(raw: dict[str, Any]) -> dict[str, str]:
     """Returns the tables of docs/results/gpu.md.
 
@@ -144,9 +149,10 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
         lines = []
         grid = itertools.product(BOTH, WIDTHS, ("none", "causal"))
         for backend, width, mask in grid:
-            names = [core_name(length, width, mask, mode) for length in LENGTHS]
-            cells = [cell(found.get((backend, f"core: {n}")), True) for n in names]
-            lines.append([NAMES[backend], str(width), words(mask), *cells])
+            keys = [core_key(length, width, mask, mode) for length in LENGTHS]
+            cells = [cell(found.get((backend, key)), True) for key in keys]
+            title = "no mask" if mask == "none" else mask
+            lines.append([NAMES[backend], str(width), title, *cells])
         titles = ["", "E", "mask", *(f"T = {length:,}" for length in LENGTHS)]
         texts[f"core, {mode}"] = reports.table(titles, lines)
     picture = "![Time and memory of attention over the number of tokens](gpu.png)"
@@ -191,7 +197,7 @@ def series(document: Document) -> list[dict[str, Any]]:
     curves: dict[tuple[str, str], dict[str, Any]] = {}
     for backend in BOTH:
         for length in LENGTHS:
-            key = f"core: {core_name(length, 128, 'causal', 'fwd+bwd')}"
+            key = core_key(length, 128, "causal", "fwd+bwd")
             for name, side in every.get((backend, key), {}).get("sides", {}).items():
                 new: dict[str, Any] = {"x": [], "seconds": [], "bytes": []}
                 new |= {"name": f"{NAMES[backend]}, {name}", "group": backend}

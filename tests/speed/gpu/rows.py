@@ -75,8 +75,7 @@ class Row:
 
 def rows(quick: bool = False) -> list[Row]:
     """Returns all rows, by rank. With `quick`, they are fewer and have toy sizes."""
-    every = [*_core(quick), *_masks(quick), *_layers(quick), *_models(quick)]
-    return sorted(every, key=lambda row: row.rank)
+    return sorted([*_attention(quick), *_models(quick)], key=lambda row: row.rank)
 
 
 def select(parts: Sequence[str] | None, quick: bool, backend: str) -> list[Row]:
@@ -93,74 +92,51 @@ def select(parts: Sequence[str] | None, quick: bool, backend: str) -> list[Row]:
     return chosen
 
 
-def core_name(length: int, width: int, mask: str, mode: str) -> str:
-    """Returns the name of a row of attention without padding."""
-    return f"T = {length:,}, E = {width}, {words(mask)}, {MODES[mode]}"
+def named(what: str, mask: str, mode: str) -> str:
+    """Returns the name of a row of attention."""
+    return f"{what}, {'no mask' if mask == 'none' else mask}, {MODES[mode]}"
 
 
-def words(mask: str) -> str:
-    """Returns the name of a mask on the page."""
-    return "no mask" if mask == "none" else mask
-
-
-def _core(quick: bool) -> list[Row]:
-    tokens, every = (128, 16) if quick else (TOKENS, WIDTH)
-    grid = [(32,), (8,)] if quick else [LENGTHS, WIDTHS]
-    found = []
-    for size in itertools.product(*grid, ("causal", "none"), MODES):
-        length, width, mask, mode = size
+def _attention(quick: bool) -> list[Row]:
+    """Returns the rows of attention over heads, and of layers."""
+    layer = {"B": 8, "T": 2048, "D": 1024, "H": 16, "F": 4096, "of": "layer"}
+    tiny = {"B": 1, "T": 16, "D": 64, "H": 8, "F": 256, "of": "layer", "replayed": 1}
+    heads: dict[str, Any] = {"B": 8, "T": 2048, "H": 16, "E": 128}
+    causal: tuple[str, ...] = CAUSAL
+    tokens, every, grid = TOKENS, WIDTH, [LENGTHS, WIDTHS]
+    if quick:
+        layer |= {"B": 2, "T": 16, "D": 16, "H": 2, "F": 32}
+        heads, causal = {"B": 2, "T": 32, "H": 2, "E": 8, "window": 8}, CAUSAL[:1]
+        tokens, every, grid = 128, 16, [(32,), (8,)]
+    kinds: list[tuple[int, str, dict[str, Any], Sequence[str]]] = [
+        (0, "masks", heads, MASKS[:2]),
+        (1, "masks", heads, (*MASKS[2:], *causal)),
+        (0, "MultiHeadAttention", layer, ("none", PADDED, "causal")),
+        (1, "TransformerEncoderBlock", {**layer, "of": "block"}, ("none", PADDED)),
+        (0, "a tiny MultiHeadAttention", tiny, ("none",)),
+    ]
+    if not quick:
+        kinds.append((1, "masks", {**heads, "B": 2, "T": 8192}, ("window",)))
+        kinds.append((3, "masks", {**heads, "B": 32, "T": 512}, (PADDED, SCATTERED)))
+    for length, width in itertools.product(*grid):
         sizes = {"B": tokens // length, "T": length, "H": every // width, "E": width}
-        first = width != 64 and mask == "causal"
-        rank = 2 if not first else 0 if length in (2048, 16384) else 1
-        sizes |= {"mask": mask, "mode": mode}
-        found.append(Row("core", core_name(*size), sizes, rank))
+        rank = 2 if width == 64 else int(length not in (2048, 16384))
+        kinds.append((rank, "core", sizes, ("causal", "none")))
+    found = []
+    for rank, what, sizes, masks in kinds:
+        group, amount = (what, None) if "E" in sizes else ("layers", "tokens")
+        if "E" in sizes:
+            what = f"T = {sizes['T']:,}"
+            what += f", E = {sizes['E']}" if group == "core" else ""
+        for n, mask in enumerate(masks):
+            both = not quick or group == "core"
+            for mode in MODES if both else [*MODES][1 - n % 2 :: 2]:
+                later = rank + (mode == "fwd") + (group == "core" and mask == "none")
+                row = {**sizes, "mask": mask, "mode": mode}
+                count = (sizes["B"] * sizes["T"], amount) if amount else None
+                name = named(what, mask, mode)
+                found.append(Row(group, name, row, later, amount=count))
     return found
-
-
-def _masks(quick: bool) -> list[Row]:
-    base = {"B": 8, "T": 2048, "H": 16, "E": 128}
-    kinds = [(n, base, 0 if n in MASKS[:2] else 1) for n in (*MASKS, *CAUSAL)]
-    kinds += [("window", {**base, "T": 8192, "B": 2}, 1)]
-    kinds += [(n, {**base, "T": 512, "B": 32}, 3) for n in (PADDED, SCATTERED)]
-    if quick:
-        base = {"B": 2, "T": 32, "H": 2, "E": 8, "window": 8}
-        kinds = [(name, base, 1) for name in (*MASKS, CAUSAL[0])]
-    return [
-        Row(
-            *("masks", f"{mask}, T = {size['T']:,}, {MODES[mode]}"),
-            *({**size, "mask": mask, "mode": mode}, rank + 2 * (mode == "fwd")),
-        )
-        for n, (mask, size, rank) in enumerate(kinds)
-        for mode in _modes(quick, n)
-    ]
-
-
-def _modes(quick: bool, n: int) -> list[str]:
-    """Returns both modes; of a quick run, those in turn."""
-    return [*MODES][1 - n % 2 :: 2] if quick else [*MODES]
-
-
-def _layers(quick: bool) -> list[Row]:
-    size = {"B": 8, "T": 2048, "D": 1024, "H": 16, "F": 4096}
-    tiny = {"B": 1, "T": 16, "D": 64, "H": 8, "F": 256, "replayed": 1}
-    if quick:
-        size = {"B": 2, "T": 16, "D": 16, "H": 2, "F": 32}
-    kinds = [
-        ("MultiHeadAttention", "layer", size, ("none", PADDED, "causal"), 0),
-        ("TransformerEncoderBlock", "block", size, ("none", PADDED), 1),
-        ("a tiny MultiHeadAttention", "layer", tiny, ("none",), 0),
-    ]
-    return [
-        Row(
-            *("layers", f"{title}, {words(mask)}, {MODES[mode]}"),
-            {**sizes, "of": of, "mask": mask, "mode": mode},
-            rank + (mode == "fwd") + (mask == "causal"),
-            amount=(sizes["B"] * sizes["T"], "tokens"),
-        )
-        for title, of, sizes, masks, rank in kinds
-        for n, mask in enumerate(masks)
-        for mode in _modes(quick, n)
-    ]
 
 
 def _models(quick: bool) -> list[Row]:
