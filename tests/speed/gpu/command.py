@@ -78,7 +78,7 @@ def measure(args: argparse.Namespace, path: pathlib.Path, run: str, stop: float)
     given = {"path": str(path), "backend": args.backend, "parts": args.rows}
     given |= {"quick": args.quick, "run": run, "limit": ROW_SECONDS}
     given["limit"] *= SLOW if args.quick else 1
-    given["stop"] = stop - LAST
+    given |= {"command": reports.command(), "stop": stop - LAST}
     settings = {**environment(), "KERAS_BACKEND": args.backend}
     settings["PYTHONPATH"] += os.pathsep + str(reports.ROOT)
     if args.quick:  # takes a third of the time to compile toy programs
@@ -94,6 +94,6 @@ def measure(args: argparse.Namespace, path: pathlib.Path, run: str, stop: float)
         has_begun = report.end(path, ended)
         if not done.returncode:
             return ""
-        if not has_begun:
+        if not has_begun and done.returncode != report.BROKEN:
             return f"{ended}, before any row\n"
     return ""

@@ -20,6 +20,7 @@ TESTS = RESULTS.with_name("gpu-tests.json")  # of tests/on_gpu.py
 IDENTITY = ("backend", "device", "versions", "quick")  # facts that rows must share
 BOTH = ("jax", "torch")  # backends that have all rows
 NOT_RUN, BEGUN = "not run", "begun"
+BROKEN = 70  # exit status: the device no longer computes
 LABELS = {
     "x_label": "tokens T",
     "title": "causal attention with gradients, B · T = 16,384, H16 E128",

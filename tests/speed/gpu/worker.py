@@ -38,20 +38,22 @@ def main(
     parts: Any,
     quick: bool,
     run: str,
+    command: str,
     stop: float,
     limit: float,
 ) -> None:
     """Measures rows that the file `path` does not have, in their order.
 
-    `parts` are texts in the keys of the rows, or None. `run` is the name of the run in
-    the file. No row is begun after `stop`, a `time.time`, nor takes `limit` seconds.
+    `parts` are texts in the keys of the rows, or None. `run` and `command` are the name
+    and the command line of the run. No row is begun after `stop`, a `time.time`, nor
+    takes more than `limit` seconds.
     """
     file, timer = pathlib.Path(path), timing.Timer(backend, quick)
     document = report.load(file)
     if run not in document["runs"]:
         rates = timing.rates(backend, timer, 128 if quick else 8192)
         known = {**facts(backend), "quick": quick, "rates": rates}
-        document["runs"][run] = {"command": reports.command(), **known}
+        document["runs"][run] = {"command": command, **known}
     facts_of_run = document["runs"][run]
     left = report.ahead(document, rows.select(parts, quick, backend), run)
     print(f"{backend}, {facts_of_run['device']}: {len(left)} rows to measure")
@@ -69,7 +71,7 @@ def main(
         gc.collect()
         timer.release()
         if not computes():
-            sys.exit("The device no longer computes.")
+            sys.exit(report.BROKEN)
         faulthandler.cancel_dump_traceback_later()
 
 
