@@ -211,7 +211,7 @@ def test_the_command_measures_each_row_once(tmp_path, capsys):
     [
         (["--quick"], "--quick needs --json"),
         (["--minutes", "0"], "--minutes must be above 0. Received: 0.0"),
-        (["--rows", "no"], "--rows must be parts of keys of rows, which are:\n"),
+        (["--rows", "nothing"], "--rows must be parts of keys of rows, which are:\n"),
     ],
 )
 def test_wrong_options_are_refused(options, message, capsys):
