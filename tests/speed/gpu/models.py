@@ -136,15 +136,11 @@ def _memn2n(backend: str, sizes: Any) -> Sides:
 
 
 def _attention_rnn(backend: str, sizes: Any) -> Sides:
-    random = np.random.default_rng(SEED)
-    batch, length, keys, units = (sizes[name] for name in "BTSU")
-    shapes = (batch, length, units), (batch, keys, units), (batch, length, 1)
-    *arrays, targets = (random.standard_normal(shape, "float32") for shape in shapes)
-    inputs = dict(zip(("inputs", "memory"), arrays))
+    inputs, targets = attention_rnn.arrays_of(sizes)
 
     def model_of(name: str) -> Any:
         keras.utils.set_random_seed(SEED)
-        layer = attention_rnn._layers(units)[name]
+        layer = attention_rnn._layers(sizes["U"])[name]
         return attention_rnn._model(layer, inputs, "default")
 
     def make(name: str) -> TrainingStep:
@@ -159,9 +155,7 @@ def _attention_rnn(backend: str, sizes: Any) -> Sides:
 
 
 def _dnc(backend: str, sizes: Any) -> Sides:
-    random = np.random.default_rng(SEED)
-    shape = (sizes["B"], sizes["T"], sizes["D"])
-    inputs, targets = (random.standard_normal(shape, "float32") for _ in range(2))
+    inputs, targets = dnc.arrays_of(sizes)
 
     def make(name: str) -> TrainingStep:
         return dnc._ours(sizes, inputs, targets, backend, replayed=name != timing.EAGER)
