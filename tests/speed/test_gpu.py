@@ -111,7 +111,7 @@ def test_a_row_replaces_the_older_one(tmp_path):
     path = tmp_path / "gpu.json"
     report.save(path, report.load(path), stored("a"), stored("b"))
     report.save(path, report.load(path), stored("a", status=report.BEGUN, start=0))
-    assert report.end(path, "it ended")
+    assert report.end(path, "2026", "it ended") == 2
     again = report.load(path)["rows"]
     assert [(row["key"], row["status"]) for row in again] == [
         ("b", "measured"),
@@ -168,7 +168,7 @@ worker.measure = lambda row, *more: time.sleep(60) if "window" in row.key else {
 @pytest.mark.slow  # only a process of its own shows that it is ended and replaced
 def test_a_row_that_hangs_is_ended_and_the_next_one_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(command, "BOOTSTRAP", SLOW_ROW)
-    monkeypatch.setattr(command, "ROW_SECONDS", 0.3)
+    monkeypatch.setattr(command, "ROW_SECONDS", 2.0)
     status, document = run(
         tmp_path, "--rows", "texts", "window", "ALiBi", "--minutes", "8"
     )

@@ -83,17 +83,18 @@ def measure(args: argparse.Namespace, path: pathlib.Path, run: str, stop: float)
     settings["PYTHONPATH"] += os.pathsep + str(reports.ROOT)
     if args.quick:  # takes a third of the time to compile toy programs
         settings.setdefault("XLA_FLAGS", xla_flags.FLAGS)
+    count = 0  # rows of this run
     while time.time() < stop - LAST:
         command = [sys.executable, "-c", BOOTSTRAP, json.dumps(given)]
         try:
             done = subprocess.run(command, env=settings, timeout=stop - time.time())
         except subprocess.TimeoutExpired:
-            report.end(path, "")
+            report.end(path, run, "")
             return ""
         ended = f"its process ends with status {done.returncode}"
-        has_begun = report.end(path, ended)
+        before, count = count, report.end(path, run, ended)
         if not done.returncode:
             return ""
-        if not has_begun and done.returncode != report.BROKEN:
+        if count == before:
             return f"{ended}, before any row\n"
     return ""

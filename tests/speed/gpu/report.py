@@ -20,7 +20,6 @@ TESTS = RESULTS.with_name("gpu-tests.json")  # of tests/on_gpu.py
 IDENTITY = ("backend", "device", "versions", "quick")  # facts that rows must share
 BOTH = ("jax", "torch")  # backends that have all rows
 NOT_RUN, BEGUN = "not run", "begun"
-BROKEN = 70  # exit status: the device no longer computes
 LABELS = {
     "x_label": "tokens T",
     "title": "causal attention with gradients, B · T = 16,384, H16 E128",
@@ -50,10 +49,10 @@ def save(path: pathlib.Path, document: Document, *results: Result) -> None:
     os.replace(other, path)
 
 
-def end(path: pathlib.Path, reason: str) -> bool:
+def end(path: pathlib.Path, run: str, reason: str) -> int:
     """Ends the row that a process has begun: it failed, or is not run if no reason.
 
-    Returns whether there is one.
+    Returns the number of rows of a run.
     """
     document = load(path)
     begun = [row for row in document["rows"] if row["status"] == BEGUN]
@@ -63,7 +62,7 @@ def end(path: pathlib.Path, reason: str) -> bool:
         row |= {"status": "failed", "reason": f"{reason} after {took}"}
     if begun:
         save(path, document, *(begun if reason else ()))
-    return bool(begun)
+    return sum(row["run"] == run for row in document["rows"])
 
 
 def known(document: Document, run: str) -> dict[str, Result]:

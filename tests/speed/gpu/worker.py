@@ -71,7 +71,7 @@ def main(
         gc.collect()
         timer.release()
         if not computes():
-            sys.exit(report.BROKEN)
+            sys.exit("the device no longer computes")
         faulthandler.cancel_dump_traceback_later()
 
 
