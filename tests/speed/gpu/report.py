@@ -68,7 +68,9 @@ def end(path: pathlib.Path, run: str, reason: str) -> int:
 def known(document: Document, run: str) -> dict[str, Result]:
     """Returns the rows that were measured with the versions and device of a run."""
     runs = document["runs"]
-    facts = runs.get(run, {})
+    if run not in runs:
+        return {}
+    facts = runs[run]
     alike = [r for r in runs if all(runs[r][name] == facts[name] for name in IDENTITY)]
     return {row["key"]: row for row in document["rows"] if row["run"] in alike}
 

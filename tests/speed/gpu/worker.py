@@ -54,6 +54,7 @@ def main(
         rates = timing.rates(backend, timer, 128 if quick else 8192)
         known = {**facts(backend), "quick": quick, "rates": rates}
         document["runs"][run] = {"command": command, **known}
+        report.save(file, document)
     facts_of_run = document["runs"][run]
     left = report.ahead(document, rows.select(parts, quick, backend), run)
     print(f"{backend}, {facts_of_run['device']}: {len(left)} rows to measure")
