@@ -55,7 +55,6 @@ DRAWN_BY = {  # the modules of functions that are not of the package
     "plot_curves": "studies.pictures",
     "plot_growth": "speed.growth",
     "plot_lengths": "studies.long_stories.picture",
-    "plot_rates": "speed.gpu.picture",
     "plot_puzzle": "studies.blocks.drawing",
     "plot_recall": "studies.recall.picture",
 }
@@ -151,11 +150,11 @@ def measured():
     played = [result["picture"] for result in played if "picture" in result]
     if played:
         grown["results/blocks.png"] = {"function": "plot_puzzle", **played[0]}
-    if rates := gpu.series(gpu.load(gpu.RESULTS)):
+    if curves := gpu.series(gpu.load(gpu.RESULTS)):
         grown["results/gpu.png"] = {
-            "function": "plot_rates",
-            "arguments": [rates],
-            "more": {},
+            "function": "plot_growth",
+            "arguments": [curves],
+            "more": gpu.LABELS,
         }
     heads = raw("examples/studies/translation/results/translation-heads.json")
     cross = heads["layers"]["decoder_block_1/cross_attention"]

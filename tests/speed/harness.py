@@ -136,7 +136,7 @@ def time_pairs(
     theirs: Callable[[], Any],
     pairs: int,
     calls: tuple[int, int] = (1, 1),
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], Any] = time.perf_counter,
     between: Callable[[], Any] | None = None,
 ) -> np.ndarray:
     """Measures the times of two functions in alternation.
@@ -146,14 +146,15 @@ def time_pairs(
         theirs: The peer's function. It blocks in the same way.
         pairs: Number of timings of each function.
         calls: Number of calls per timing, of ours and of theirs.
-        clock: Returns the time in seconds.
+        clock: Returns the time in seconds, or an array with that of several clocks.
         between: An untimed function to call before each timing, or None.
 
     Returns:
-        Seconds per call, (pairs, 2). Column 0 is ours, column 1 is theirs.
+        Seconds per call, (pairs, 2). Column 0 is ours, column 1 is theirs. A last axis
+        has several clocks.
     """
     contestants = (ours, theirs)
-    seconds = np.empty((pairs, 2))
+    seconds: list[list[Any]] = [[None, None] for _ in range(pairs)]
     for pair, order in enumerate(abba(pairs)):
         for which in order:
             if between is not None:
@@ -161,8 +162,8 @@ def time_pairs(
             start = clock()
             for _ in range(calls[which]):
                 contestants[which]()
-            seconds[pair, which] = (clock() - start) / calls[which]
-    return seconds
+            seconds[pair][which] = (clock() - start) / calls[which]
+    return np.array(seconds)
 
 
 def calls_to_last(seconds_a_call: float, at_least: float) -> int:

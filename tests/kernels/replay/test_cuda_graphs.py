@@ -14,11 +14,12 @@ if BACKEND != "torch":
     pytest.skip("only torch has CUDA graphs", allow_module_level=True)
 
 import torch
+from replayed import B, D, U, dense_model, warmed, wave
 
 from keras_attention.kernels.replay import torch_graphs
 
 ON_GPU = platform() == "gpu"
-B, T, D, U = 2, 5, 7, 11
+T = 5
 
 
 class Graph:
@@ -61,23 +62,8 @@ def graphs(monkeypatch):
     keras.utils.set_random_seed(0)
 
 
-def wave(*shape, start=0):
-    numbers = np.sin(1.0 + start + np.arange(np.prod(shape)))
-    return torch.as_tensor(numbers.reshape(shape).astype("float32"))
-
-
-def dense_model():
-    model = keras.Sequential([layers.Dense(U, activation="relu"), layers.Dense(D)])
-    model(wave(B, D))
-    return model
-
-
 def recorded(model, *args, **kwargs):
-    """A replayed model after the calls that trace this signature."""
-    fast = keras_attention.recorded(model)
-    for _ in range(2):
-        fast(*args, **kwargs)
-    return fast
+    return warmed(keras_attention.recorded(model), *args, **kwargs)
 
 
 def gradients(outputs, model, **options):

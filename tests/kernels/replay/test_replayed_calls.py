@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from catalogue import CORE, ROWS
 from keras import layers
+from replayed import B, D, U, dense_model, warmed, wave
 
 import keras_attention
 from keras_attention import kernels
@@ -26,7 +27,7 @@ from keras_attention.layers import (
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.backends("torch")
 
-B, T, S, D, U = 2, 3, 5, 7, 11
+T, S = 3, 5
 # The reasons why a call of a row is refused, by a word of the reason
 REFUSED = {
     "depth_recurrence_adaptive": "loss",  # its ponder cost
@@ -38,24 +39,6 @@ REFUSED = {
 }
 SEEDED = {"attention_pooling", "multi_head_grouped"}  # Keras' dropout with a seed
 NO_TRAINING = {"dnc_cell_linkless", "hopfield_rest"}  # raise an error in training
-
-
-def wave(*shape, start=0):
-    numbers = np.sin(1.0 + start + np.arange(np.prod(shape)))
-    return torch.as_tensor(numbers.reshape(shape).astype("float32"))
-
-
-def dense_model():
-    model = keras.Sequential([layers.Dense(U, activation="relu"), layers.Dense(D)])
-    model(wave(B, D))
-    return model
-
-
-def warmed(fast, *args, **kwargs):
-    """A replayed model after the calls that trace this signature."""
-    for _ in range(2):
-        fast(*args, **kwargs)
-    return fast
 
 
 def replays(fast):

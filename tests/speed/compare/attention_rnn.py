@@ -77,14 +77,17 @@ def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
     return (*(3 * steps * one), *(3 * (rest,)))
 
 
-def _make(sizes: dict[str, Any], backend: str) -> Contestants:
+def arrays_of(sizes: dict[str, Any]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Samples the inputs by name, and the targets."""
     generator = np.random.default_rng(SEED)
     batch, steps, keys, units = (sizes[name] for name in "BTSU")
-    inputs = {
-        "inputs": generator.standard_normal((batch, steps, units), dtype="float32"),
-        "memory": generator.standard_normal((batch, keys, units), dtype="float32"),
-    }
-    targets = generator.standard_normal((batch, steps, 1), dtype="float32")
+    shapes = (batch, steps, units), (batch, keys, units), (batch, steps, 1)
+    *inputs, targets = (generator.standard_normal(shape, "float32") for shape in shapes)
+    return dict(zip(("inputs", "memory"), inputs)), targets
+
+
+def _make(sizes: dict[str, Any], backend: str) -> Contestants:
+    (inputs, targets), units = arrays_of(sizes), sizes["U"]
     layers = _layers(units)
     if backend == "torch":
         layers[NOT_REPLAYED] = _layers(units)["ours"]

@@ -105,10 +105,15 @@ def _steps(sizes: dict[str, Any], dense: bool = True) -> tuple[Step, ...]:
     return tuple(sizes["T"] * (3 * one + 4 * [Step(0, kept)]))
 
 
-def _make(sizes: dict[str, Any], backend: str) -> Contestants:
+def arrays_of(sizes: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Samples the inputs and the targets."""
     generator = np.random.default_rng(SEED)
-    shape = (sizes["B"], sizes["T"], sizes["D"])
-    inputs, targets = (generator.standard_normal(shape, "float32") for _ in range(2))
+    shape = (2, sizes["B"], sizes["T"], sizes["D"])
+    return tuple(generator.standard_normal(shape, "float32"))
+
+
+def _make(sizes: dict[str, Any], backend: str) -> Contestants:
+    inputs, targets = arrays_of(sizes)
     ours = _ours(sizes, inputs, targets, backend)
     plain = _Torch(_plain(ours.model, sizes), inputs, targets)
     calls: dict[str, Callable[[], Any]] = {"ours": ours, PLAIN: plain.step}
@@ -140,9 +145,7 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
 
 def _make_slots(sizes: dict[str, Any], backend: str) -> Contestants:
     """Builds both models. Results are not compared, since links change them."""
-    generator = np.random.default_rng(SEED)
-    shape = (sizes["B"], sizes["T"], sizes["D"])
-    inputs, targets = (generator.standard_normal(shape, "float32") for _ in range(2))
+    inputs, targets = arrays_of(sizes)
     calls: dict[str, Callable[[], Any]] = {}
     for name, links in (("ours", sizes["K"]), (UNLINKED, False)):
         calls[name] = step = _ours(

@@ -23,7 +23,7 @@ def associate(
     """Maps heads (B, H, T, E), (B, H, S, E) and (B, H, S, V) to (B, H, T, V)."""
     turned = key.transpose(-1, -2)
     weights = torch.softmax(beta * query @ turned, -1)  # (B, H, T, S)
-    active = torch.ones(query.shape[1], 1, 1, dtype=torch.bool)
+    active = torch.ones(query.shape[1], 1, 1, dtype=torch.bool, device=query.device)
     for _ in range(steps - 1):
         query = beta * (weights @ key)
         new = torch.softmax(query @ turned, -1)

@@ -2,8 +2,7 @@
 
 The inputs are in bfloat16. Each side gets them in the layout that it asks for.
 
-Shapes: B batch, T queries and keys, H heads, D width of a head, N valid positions of
-all examples.
+Shapes: B batch, T queries and keys, H heads, E width of a head.
 """
 
 from __future__ import annotations
@@ -13,144 +12,127 @@ import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
+from keras import ops
 
 from keras_attention.ops.positions import alibi_slopes
-from speed.gpu import timing
 from speed.gpu.masks import Mask, exact
-from speed.harness import SEED
+from speed.gpu.timing import Side, call_of
+from speed.harness import SEED, Step
 
-MOST_SCORES = 8e9  # bytes of the scores of the explicit softmax
+FACTOR = {"fwd": 1.0, "fwd+bwd": 3.5}  # of operations, as the FlashAttention papers
 
 
-class Side(NamedTuple):
-    """One side of a row: a call, and a function that returns its error."""
-
-    call: timing.Call
-    check: Callable[[], float]  # NaN if nothing is compared
+def same(x: Any) -> Any:
+    """Returns a tensor as it is."""
+    return x
 
 
 class Form(NamedTuple):
-    """A function of query, key and value in one layout, and of more tensors.
+    """A function of query, key and value in its own layout, and of more tensors.
 
     Attributes:
         function: A function that returns the output in the same layout.
-        layout: "BTHD", "BHTD", or "NHD" for the valid positions of all examples.
-        extras: Arrays, or structures of tensors.
+        extras: Arrays or tensors.
+        into: A function from a tensor (B, T, H, E) to the layout.
+        back: A function from a tensor in the layout to (B, T, H, E).
     """
 
     function: Callable[..., Any]
-    layout: str = "BTHD"
     extras: tuple[Any, ...] = ()
+    into: Callable[[Any], Any] = same
+    back: Callable[[Any], Any] = same
 
 
-def make(backend: str, sizes: Any) -> tuple[dict[str, Callable], dict[str, str]]:
-    """Returns functions that build the sides of a row, and why others are left out."""
+def steps(sizes: Any) -> tuple[Step, ...]:
+    """Counts two products of each pair, and reads and writes of the tensors."""
+    forward = 4 * sizes["B"] * sizes["H"] * sizes["E"]
+    forward *= Mask(sizes["mask"], sizes).pairs
+    tensor = 2 * sizes["B"] * sizes["T"] * sizes["H"] * sizes["E"]
+    moved = tensor * (4 if sizes["mode"] == "fwd" else 12)
+    return (Step(forward * FACTOR[sizes["mode"]], moved, (1, 1, 1, 1)),)
+
+
+def make(backend: str, sizes: Any) -> dict[str, Callable[[], Side]]:
+    """Returns functions that build the sides of a row."""
     mask = Mask(sizes["mask"], sizes)
-    forms: Any = importlib.import_module(f"speed.gpu.heads_{backend}")
-    made, skipped = forms.peers(mask, sizes)
-    scores = 2.0 * sizes["B"] * sizes["H"] * sizes["T"] ** 2
-    if sizes["group"] == "core" and scores <= MOST_SCORES:
-        made["explicit softmax"] = forms.explicit(mask, sizes)
-    elif sizes["group"] == "core":
-        skipped["explicit softmax"] = f"its scores take {scores / 1e9:.0f} GB"
-    shape = tuple(sizes[name] for name in "BTHD")
-    count = int(np.prod(shape))
-    right = exact(mask, *(x.reshape(shape) for x in _numbers(count)))
-    *inputs, slope = (x.reshape(shape) for x in _tensors(backend, count))
+    shape = tuple(sizes[name] for name in "BTHE")
+    numbers = [x.reshape(shape) for x in _numbers(int(np.prod(shape)))]
+    right = exact(mask, *numbers)
+    *inputs, slope = (ops.reshape(x, shape) for x in _tensors(int(np.prod(shape))))
 
-    def build(form: Form) -> Side:
-        move = functools.partial(forms.laid_out, layout=form.layout, valid=mask.valid)
-        tensors = [move(x) for x in inputs]
-        extras = tuple(forms.extra(x) for x in form.extras)
-        timed = checked = None
-        if sizes["mode"] != "fwd":
-            place = right.example, right.queries, right.head
-            timed, checked = move(slope), move(forms.alone(slope, place))
-        call = timing.call_of(backend, form.function, tensors, extras, timed)
+    def build(make_form: Callable[[], Form]) -> Side:
+        form = make_form()
+        cotangent = None if sizes["mode"] == "fwd" else form.into(slope)
+        tensors = [form.into(x) for x in inputs]
+        extras = [ops.convert_to_tensor(x) for x in form.extras]
+        run, memory = call_of(backend, form.function, tensors, extras, cotangent)
 
         def check() -> float:
-            results = call.again(checked)
-            results = results if isinstance(results, list) else [results]
-            place = right.example, right.head
-            picked = [forms.array(_pick(form.layout, x, *place, mask)) for x in results]
-            if form.layout == "NHD":
-                picked = [_spread(x, mask.valid[right.example]) for x in picked]
-            return right.error(picked)
+            results = [run()]
+            if cotangent is not None:  # that of the slice alone
+                alone = np.zeros_like(numbers[3])
+                alone[right[:3]] = numbers[3][right[:3]]
+                results = run(form.into(bfloat16(alone)))
+            picked = [form.back(x)[right.example, :, right.head] for x in results]
+            return right.error([array(x) for x in picked])
 
-        return Side(call, check)
+        return Side(run, check, memory)
 
-    return {
-        name: functools.partial(build, form) for name, form in made.items()
-    }, skipped
+    peers = importlib.import_module(f"speed.gpu.heads_{backend}").peers
+    forms = {"ours": functools.partial(_ours, mask), **peers(mask, sizes)}
+    return {name: functools.partial(build, form) for name, form in forms.items()}
 
 
-def ours(mask: Mask) -> Form:
+def _ours(mask: Mask) -> Form:
     """Returns our operation with the mask as users write it."""
-    from keras_attention import masks, ops
+    from keras_attention import masks
+    from keras_attention import ops as our_ops
 
-    attend = ops.dot_product_attention
-    options: dict[str, Any] = {"is_causal": mask.causal}
+    attend = functools.partial(our_ops.dot_product_attention, is_causal=mask.causal)
     if mask.hides:  # what a layer makes of `value_mask`
-        valid = mask.valid[:, None, None]  # (B, 1, 1, T)
-        return Form(lambda q, k, v, m: attend(q, k, v, m, **options), extras=(valid,))
+        return Form(attend, (mask.valid[:, None, None],))  # (B, 1, 1, T)
     if mask.name == "texts":
 
         def texts(q: Any, k: Any, v: Any, ids: Any) -> Any:
-            return attend(q, k, v, masks.Causal() & masks.Segments(ids))
+            packed = masks.Causal() & masks.Segments(ids)
+            return our_ops.dot_product_attention(q, k, v, packed)
 
-        return Form(texts, extras=(mask.ids,))
-    if mask.name == "window":
-        options["sliding_window"] = mask.window
+        return Form(texts, (mask.ids,))
     if mask.slopes is not None:
-        bias = alibi(mask)
-        return Form(
-            lambda q, k, v, b: attend(q, k, v, bias=b, **options), extras=(bias,)
-        )
-    return Form(lambda q, k, v: attend(q, k, v, **options))
+        return Form(lambda q, k, v, b: attend(q, k, v, bias=b), (alibi(mask),))
+    window = mask.window if mask.name == "window" else None
+    return Form(functools.partial(attend, sliding_window=window))
 
 
-def alibi(mask: Mask) -> np.ndarray:
-    """Returns the bias (1, H, T, T) in bfloat16."""
-    t = np.arange(mask.length, dtype="float32")
-    slopes = alibi_slopes(mask.heads).astype("float32")[None, :, None, None]
-    return (-slopes * np.abs(t[:, None] - t)).astype(ml_dtypes.bfloat16)
+def alibi(mask: Mask) -> Any:
+    """Returns the bias (1, H, T, T)."""
+    t = ops.arange(mask.length, dtype="float32")
+    slopes = ops.convert_to_tensor(
+        alibi_slopes(mask.heads).astype("float32")[:, None, None]
+    )
+    bias = -slopes * ops.abs(t[:, None] - t)  # (H, T, T)
+    return ops.cast(bias[None], "bfloat16")
 
 
-def full(mask: Mask) -> np.ndarray:
-    """Returns the mask as booleans (B, 1, T, T), or (1, 1, T, T) if all are alike."""
-    t = np.arange(mask.length)
-    alike = mask.name != "texts" and not mask.hides
-    examples = range(1 if alike else len(mask.lengths))
-    return np.stack([mask.allowed(n, t) for n in examples])[:, None]
+def bfloat16(x: np.ndarray) -> Any:
+    """Returns an array of the device in bfloat16."""
+    return ops.cast(ops.convert_to_tensor(x), "bfloat16")
+
+
+def array(x: Any) -> np.ndarray:
+    """Returns a tensor as an array in float32."""
+    return np.asarray(ops.convert_to_numpy(ops.cast(x, "float32")))
 
 
 @functools.cache
-def _numbers(count: int) -> tuple[np.ndarray, ...]:
+def _numbers(count: int) -> list[np.ndarray]:
     """Returns four arrays of normal numbers, rounded to bfloat16, as float32."""
-    random = np.random.default_rng(SEED)
-    numbers = (random.standard_normal(count, "float32") for _ in range(4))
-    return tuple(x.astype(ml_dtypes.bfloat16).astype("float32") for x in numbers)
+    return [array(x) for x in _tensors(count)]
 
 
 @functools.cache
-def _tensors(backend: str, count: int) -> list[Any]:
-    """Returns the numbers on the device, in bfloat16; moving them takes long."""
-    forms: Any = importlib.import_module(f"speed.gpu.heads_{backend}")
-    return [forms.tensor(x) for x in _numbers(count)]
-
-
-def _pick(layout: str, x: Any, example: int, head: int, mask: Mask) -> Any:
-    """Returns the numbers of an example and a head, (T, D), or of valid positions."""
-    if layout == "NHD":
-        first = int(mask.lengths[:example].sum())
-        return x[first : first + int(mask.lengths[example]), head]
-    return x[example, head] if layout == "BHTD" else x[example, :, head]
-
-
-def _spread(x: np.ndarray, valid: np.ndarray) -> np.ndarray:
-    """Returns (T, D) with rows of zeros where a position is not valid."""
-    spread = np.zeros((len(valid), x.shape[-1]))
-    spread[valid] = x
-    return spread
+def _tensors(count: int) -> list[Any]:
+    """Returns four tensors of the device, in bfloat16. To make them takes long."""
+    random = np.random.default_rng(SEED)
+    return [bfloat16(random.standard_normal(count, "float32")) for _ in range(4)]

@@ -8,8 +8,8 @@ Shapes: B batch, T queries and keys, D model width, H heads, F width of an MLP.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import keras
@@ -18,216 +18,166 @@ import numpy as np
 from keras_attention import recorded
 from keras_attention.layers import MultiHeadAttention, TransformerEncoderBlock
 from speed.gpu import timing
-from speed.gpu.heads import Side
-from speed.gpu.masks import TOLERANCE, Mask
-from speed.harness import SEED, NumericsError, Step
+from speed.gpu.masks import TOLERANCE, Mask, relative_error
+from speed.gpu.timing import KERAS, TORCH, Side, call_of
+from speed.harness import SEED, Step
 
 POLICY = "mixed_bfloat16"
-TORCH = "torch.nn"
+REFERENCE = "reference"
 
 
 def steps(sizes: Any) -> tuple[Step, ...]:
     """Counts the products of the projections, the MLP and the core."""
     width, rows = sizes["D"], sizes["B"] * sizes["T"]
-    inside = sizes["F"] if sizes["of"] == "block" else 0
+    numbers = 4 * width**2  # of the weights
+    numbers += 2 * width * sizes["F"] if sizes["of"] == "block" else 0
     factor = 1 if sizes["mode"] == "fwd" else 3
-    dense = 2 * rows * width * (4 * width + 2 * inside)
-    mask = Mask(sizes["mask"], sizes)
-    core = 4 * sizes["B"] * width * mask.pairs
-    weights = 4 * width * (4 * width + 2 * inside)
-    moved = factor * (2 * 2 * rows * width + weights)
-    return (Step(factor * (dense + core), moved, (1, rows, width, width)),)
+    core = 4 * sizes["B"] * width * Mask(sizes["mask"], sizes).pairs
+    moved = factor * 4 * (rows * width + numbers)
+    return (Step(factor * (2 * rows * numbers + core), moved, (1, rows, width, width)),)
 
 
-def make(backend: str, sizes: Any) -> tuple[dict[str, Callable], dict[str, str]]:
-    """Returns functions that build the sides of a row, and why others are left out."""
+def make(backend: str, sizes: Any) -> dict[str, Callable[[], Side]]:
+    """Returns functions that build the sides of a row."""
     random = np.random.default_rng(SEED)
     shape = tuple(sizes[name] for name in "BTD")
     inputs, slope = (random.standard_normal(shape, "float32") for _ in range(2))
-    mask = Mask(sizes["mask"], sizes)
-    valid = mask.valid if mask.hides else None
-    makers = {"layer": _attention_layers, "block": _blocks}
-    layers = makers[sizes["of"]](sizes)
-    reference = layers.pop("reference")
-    if backend == "torch":
-        layers[TORCH] = _torch_layer(sizes, layers["ours"])
-    right = _results(backend, reference, inputs[:1], valid, slope[:1], sizes["mode"])
-
-    skipped: dict[str, str] = {}
+    arrays = inputs, slope, Mask(sizes["mask"], sizes).valid
+    call = partial(_call, backend, sizes)
+    layers = _layers(sizes)
+    with timing.true_float32(backend):
+        first = call(layers.pop(REFERENCE), [x[:1] for x in arrays])
+        right = _arrays(first[0]())
+    names = timing.layer_sides(backend)
     if "replayed" in sizes:
-        names, skipped = timing.replayed_sides(backend)
-        eager = layers["ours"]
-        forms = {n: eager if n == timing.EAGER else recorded(eager) for n in names}
-        layers |= forms
+        names += timing.replayed_sides(backend)[1:]
 
     def build(name: str) -> Side:
-        call = _call(backend, layers[name], inputs, valid, slope, sizes["mode"])
-        with timing.tracing(name):
+        layer = layers.get(name.removesuffix(timing.XLA), layers["ours"])
+        if name == TORCH:
+            layer = _torch_layer(sizes, layer)
+        with timing.graphs(name):
+            if "replayed" in sizes and name in ("ours", timing.GRAPHS):
+                layer = recorded(layer)
+            run, memory = call(layer, arrays, name.endswith(timing.XLA))
             for _ in range(3 if "replayed" in sizes else 0):
-                call.run()
-        timing.check_graph(name, layers[name])
+                run()
+        if name == timing.GRAPHS:
+            timing.check_graphs(layer._replayer)
 
         def check() -> float:
-            results = _arrays(call.run())
-            errors = [_error(x[:1], wanted) for x, wanted in zip(results, right)]
-            if not max(errors) <= TOLERANCE:
-                raise NumericsError(
-                    "the output or the gradient of the inputs differs from Keras' "
-                    f"layer in float32 by {max(errors):.2g}, more than {TOLERANCE}"
-                )
-            return max(errors)
+            what = "the output or the gradient of the inputs"
+            results = zip(_arrays(run()), right)
+            return max(relative_error(what, x[:1], y, TOLERANCE) for x, y in results)
 
-        return Side(call, check)
+        return Side(run, check, memory)
 
-    return {name: functools.partial(build, name) for name in layers}, skipped
-
-
-def _results(backend: str, *arguments: Any) -> list[np.ndarray]:
-    with timing.true_float32(backend):
-        return _arrays(_call(backend, *arguments).run())
+    return {name: partial(build, name) for name in names}
 
 
 def _arrays(results: Any) -> list[np.ndarray]:
     """Returns the output and the gradient of the inputs as arrays."""
     results = results[:2] if isinstance(results, list) else [results]
-    return [
-        np.asarray(keras.ops.convert_to_numpy(x)).astype("float64") for x in results
-    ]
-
-
-def _error(x: np.ndarray, wanted: np.ndarray) -> float:
-    return float(np.linalg.norm(x - wanted) / np.linalg.norm(wanted))
+    return [keras.ops.convert_to_numpy(keras.ops.cast(x, "float32")) for x in results]
 
 
 def _call(
-    backend: str, layer: Any, inputs: Any, valid: Any, slope: Any, mode: str
-) -> timing.Call:
-    """Returns a call of a layer f(x, mask), with gradients of x and the weights."""
-    convert = keras.ops.convert_to_tensor
-    extras = () if valid is None else (convert(valid[: len(inputs)]),)
-    cotangent = None if mode == "fwd" else convert(slope)
-    if not isinstance(layer, keras.layers.Layer):  # torch's
+    backend: str, sizes: Any, layer: Any, arrays: Any, xla: bool = False
+) -> tuple[Callable[..., Any], int | None]:
+    """Returns a call of a layer, with gradients of the inputs and the weights."""
+    inputs, slope, valid = map(keras.ops.convert_to_tensor, arrays)
+    hides = sizes["mask"].startswith("padding")
+    options: Any = {"use_causal_mask": sizes["mask"] == "causal"}
+    variables = getattr(layer, "trainable_variables", [])  # none if it is torch's
+    weights = [v.value for v in variables] if variables else [*layer.parameters()]
 
-        def apply(x: Any, *more: Any) -> Any:
-            return layer(x, *more[len(weights) :])
+    def apply(x: Any, *more: Any) -> Any:
+        mask: Any = more[-1] if hides else None
+        if not variables or isinstance(layer, KerasBlock):
+            return layer(x, mask=mask)
+        if sizes["of"] == "block":
+            mask = mask[:, None] if hides else None  # (B, 1, T)
+            return layer(x, attention_mask=mask, **options)
+        return layer(x, x, value_mask=mask, **options)
 
-        weights = [*layer.parameters()]
-        return timing.call_of(
-            backend, apply, [convert(inputs), *weights], extras, cotangent
-        )
-    variables = layer.trainable_variables
-
-    def call(x: Any, *more: Any) -> Any:
-        values, mask = more[: len(variables)], more[len(variables) :]
-        if backend == "torch":  # the values are those of the variables
-            return layer(x, *mask)
+    def stateless(x: Any, *more: Any) -> Any:
+        values = more[: len(variables)]
         with keras.StatelessScope(list(zip(variables, values, strict=True))):
-            return layer(x, *mask)
+            return apply(x, *more)
 
-    values = [variable.value for variable in variables]
-    return timing.call_of(backend, call, [convert(inputs), *values], extras, cotangent)
+    function = stateless if backend == "jax" else apply
+    tensors, extras = [inputs, *weights], [valid] if hides else []
+    cotangent = None if sizes["mode"] == "fwd" else slope
+    return call_of(backend, function, tensors, extras, cotangent, xla)
 
 
-class _SelfAttention(keras.layers.Layer):
-    """Calls an attention layer with a mask of the keys."""
-
-    def __init__(self, attention: Any, causal: bool) -> None:
-        super().__init__(dtype=attention.dtype_policy)
-        self.attention, self.causal = attention, causal
-
-    def call(self, x: Any, mask: Any = None) -> Any:
-        return self.attention(x, x, value_mask=mask, use_causal_mask=self.causal)
+def parts_of(block: Any) -> list[Any]:
+    """Returns the layers of our block."""
+    names = "self_attention_norm self_attention feedforward_norm feedforward_in"
+    return [getattr(block, name) for name in (*names.split(), "feedforward_out")]
 
 
 class KerasBlock(keras.layers.Layer):
-    """A pre-norm Transformer block of Keras' layers."""
+    """A pre-norm Transformer block of Keras' layers, with the weights of ours."""
 
-    def __init__(self, sizes: Any, **kwargs: Any) -> None:
+    def __init__(self, sizes: Any, ours: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        width, heads = sizes["D"], sizes["H"]
-        options: dict[str, Any] = {"dtype": self.dtype_policy}
-        self.causal = sizes["mask"] == "causal"
-        self.norms = [
-            keras.layers.LayerNormalization(epsilon=1e-5, **options) for _ in range(2)
+        layers, width, dtype = keras.layers, sizes["D"], self.dtype_policy
+        self.causal, self.supports_masking = sizes["mask"] == "causal", True
+        self.parts = [
+            layers.LayerNormalization(epsilon=1e-5, dtype=dtype),
+            layers.MultiHeadAttention(sizes["H"], width // sizes["H"], dtype=dtype),
+            layers.LayerNormalization(epsilon=1e-5, dtype=dtype),
+            layers.Dense(sizes["F"], activation="gelu", dtype=dtype),
+            layers.Dense(width, dtype=dtype),
         ]
-        self.attention = keras.layers.MultiHeadAttention(
-            heads, width // heads, **options
+        self(keras.ops.zeros((1, 1, width)))
+        for part, other in zip(self.parts, parts_of(ours)):
+            part.set_weights(other.get_weights())
+
+    def call(self, x: Any, mask: Any = None) -> Any:
+        norm, attention, second_norm, inside, outside = self.parts
+        read = norm(x)
+        x = x + attention(read, read, value_mask=mask, use_causal_mask=self.causal)
+        return x + outside(inside(second_norm(x)))
+
+
+def _layers(sizes: Any) -> dict[str, Any]:
+    """Returns our layer, Keras' layer and the reference."""
+    keras.utils.set_random_seed(SEED)
+    heads, width, inside = (sizes[name] for name in "HDF")
+    x = keras.ops.zeros((1, 1, width))
+    policies = {KERAS: POLICY, REFERENCE: "float32"}
+    if sizes["of"] == "block":
+        ours: Any = TransformerEncoderBlock(
+            heads, inside, norm_first=True, activation="gelu", dtype=POLICY
         )
-        self.inside = keras.layers.Dense(sizes["F"], activation="gelu", **options)
-        self.outside = keras.layers.Dense(width, **options)
-
-    def build(self, shape: Any) -> None:
-        """Builds the sublayers for inputs (B, T, D)."""
-        for part in (*self.norms, self.inside):
-            part.build(shape)
-        self.attention.build(shape, shape)
-        self.outside.build((*shape[:-1], self.inside.units))
-
-    def call(self, x: Any, mask: Any = None) -> Any:
-        read = self.norms[0](x)
-        x = x + self.attention(read, read, value_mask=mask, use_causal_mask=self.causal)
-        return x + self.outside(self.inside(self.norms[1](x)))
-
-    def take(self, block: Any) -> None:
-        """Copies the weights of our block."""
-        for mine, theirs in (
-            (self.norms[0], block.self_attention_norm),
-            (self.attention, block.self_attention),
-            (self.norms[1], block.feedforward_norm),
-            (self.inside, block.feedforward_in),
-            (self.outside, block.feedforward_out),
-        ):
-            mine.set_weights(theirs.get_weights())
-
-
-class _OurBlock(keras.layers.Layer):
-    """Calls our block with a mask of the keys alone, as `KerasBlock` does."""
-
-    def __init__(self, block: Any, causal: bool) -> None:
-        super().__init__(dtype=block.dtype_policy)
-        self.block, self.causal = block, causal
-
-    def call(self, x: Any, mask: Any = None) -> Any:
-        mask = None if mask is None else mask[:, None]  # (B, 1, T)
-        return self.block(x, attention_mask=mask, use_causal_mask=self.causal)
-
-
-def _attention_layers(sizes: Any) -> dict[str, Any]:
-    keras.utils.set_random_seed(SEED)
-    heads, width = sizes["H"], sizes["D"]
-    shape = (sizes["B"], sizes["T"], width)
-    theirs, causal = keras.layers.MultiHeadAttention, sizes["mask"] == "causal"
-    layers = {}
-    for name, cls, policy in (
-        ("ours", MultiHeadAttention, POLICY),
-        ("keras.layers", theirs, POLICY),
-        ("reference", theirs, "float32"),
-    ):
-        layer = cls(heads, width // heads, dtype=policy)
-        layer.build(shape, shape)
-        layers[name] = _SelfAttention(layer, causal)
-    for name in ("keras.layers", "reference"):
-        layers[name].attention.set_weights(layers["ours"].attention.get_weights())
+        ours(x)
+        return {
+            "ours": ours,
+            **{n: KerasBlock(sizes, ours, dtype=p) for n, p in policies.items()},
+        }
+    layers = {"ours": MultiHeadAttention(heads, width // heads, dtype=POLICY)}
+    for name, policy in policies.items():
+        make = keras.layers.MultiHeadAttention
+        layers[name] = make(heads, width // heads, dtype=policy)
+    for layer in layers.values():
+        layer(x, x)
+        layer.set_weights(layers["ours"].get_weights())
     return layers
 
 
-def _blocks(sizes: Any) -> dict[str, Any]:
-    keras.utils.set_random_seed(SEED)
-    ours = our_block(sizes)
-    ours.build((sizes["B"], sizes["T"], sizes["D"]))
-    layers: dict[str, Any] = {"ours": _OurBlock(ours, sizes["mask"] == "causal")}
-    for name, policy in (("keras.layers", POLICY), ("reference", "float32")):
-        layers[name] = KerasBlock(sizes, dtype=policy)
-        layers[name].build((sizes["B"], sizes["T"], sizes["D"]))
-        layers[name].take(ours)
-    return layers
+def torch_block(sizes: Any, ours: Any) -> Any:
+    """Returns torch's pre-norm block with the weights of ours."""
+    import torch
 
+    from studies.translation import torch_peer
 
-def our_block(sizes: Any) -> TransformerEncoderBlock:
-    """Returns our pre-norm block."""
-    options: dict[str, Any] = {"norm_first": True, "activation": "gelu"}
-    options["dtype"] = POLICY
-    return TransformerEncoderBlock(sizes["H"], sizes["F"], **options)
+    shape = sizes["D"], sizes["H"], sizes["F"], 0.0
+    options: dict[str, Any] = {"batch_first": True, "norm_first": True}
+    block = torch.nn.TransformerEncoderLayer(*shape, activation="gelu", **options)
+    torch_peer.take_block(block, ours)
+    return block
 
 
 def _torch_layer(sizes: Any, ours: Any) -> Any:
@@ -236,28 +186,17 @@ def _torch_layer(sizes: Any, ours: Any) -> Any:
 
     from studies.translation import torch_peer
 
-    width, heads, causal = sizes["D"], sizes["H"], sizes["mask"] == "causal"
-    if sizes["of"] == "block":
-        core: Any = torch.nn.TransformerEncoderLayer(
-            width,
-            heads,
-            sizes["F"],
-            0.0,
-            activation="gelu",
-            batch_first=True,
-            norm_first=True,
-        )
-        torch_peer.take_block(core, ours.block)
+    is_block, causal = sizes["of"] == "block", sizes["mask"] == "causal"
+    core: Any
+    if is_block:
+        core = torch_block(sizes, ours)
     else:
-        core = torch.nn.MultiheadAttention(width, heads, batch_first=True)
-        torch_peer.take_attention(core, ours.attention)
-    device = ours.trainable_variables[0].value.device
-    core.to(device).train(sizes["mode"] != "fwd")
-    ahead = None
+        core = torch.nn.MultiheadAttention(sizes["D"], sizes["H"], batch_first=True)
+        torch_peer.take_attention(core, ours)
+    device, ahead = ours.trainable_variables[0].value.device, None
     if causal:
-        make = torch.nn.Transformer.generate_square_subsequent_mask
-        ahead = make(sizes["T"], device=device)
-    autocast = functools.partial(torch.autocast, device.type, torch.bfloat16)
+        square = torch.nn.Transformer.generate_square_subsequent_mask
+        ahead = square(sizes["T"], device=device)
 
     class Layer(torch.nn.Module):
         """Calls the layer with a mask of the keys, True = may attend."""
@@ -268,12 +207,10 @@ def _torch_layer(sizes: Any, ours: Any) -> Any:
 
         def forward(self, x: Any, mask: Any = None) -> Any:
             hidden = None if mask is None else ~mask
-            with autocast():
-                if sizes["of"] == "block":
-                    options = {"src_key_padding_mask": hidden, "is_causal": causal}
-                    return self.core(x, ahead, **options)
-                return self.core(
-                    x, x, x, hidden, False, attn_mask=ahead, is_causal=causal
-                )[0]
+            with torch.autocast(device.type, torch.bfloat16):
+                if is_block:
+                    return core(x, ahead, hidden, causal)
+                options = {"attn_mask": ahead, "is_causal": causal}
+                return core(x, x, x, hidden, need_weights=False, **options)[0]
 
-    return Layer()
+    return Layer().to(device).train(sizes["mode"] != "fwd")

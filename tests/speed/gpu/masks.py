@@ -1,6 +1,6 @@
 """The masks of the rows, and attention in float64 on a slice, which checks results.
 
-Shapes: B batch, T queries and keys, C queries of the slice, D width of a head.
+Shapes: B batch, T queries and keys, C queries of the slice, E width of a head.
 """
 
 from __future__ import annotations
@@ -15,20 +15,17 @@ from speed.harness import SEED, NumericsError
 TEXTS, WINDOW = 8, 256
 CHECKED = 64  # queries
 TOLERANCE = 0.02  # of a result in bfloat16: ‖error‖ / ‖result‖
-FACTOR = {"fwd": 1.0, "fwd+bwd": 3.5}  # of operations, as the FlashAttention papers
 
 
 class Mask:
     """A mask by its name, with random lengths and texts.
 
-    "padding 25 %" has random lengths; together they leave out 25 % of the positions.
-    "scattered 25 %" leaves out random positions instead of the last ones.
-
     Args:
-        name: "none", "causal", "window", "texts", "ALiBi", or "padding" or "scattered"
-            with a share. "window", "texts" and "ALiBi" are causal, as is a padding
-            whose name ends in ", causal".
-        sizes: With the sizes B, T and H. The optional "window" is w.
+        name: "none", "causal", "window", "texts", "ALiBi", or "padding 25 %" or
+            "scattered 25 %", which leave out this share of the positions: the last ones
+            of each example, with random lengths, or random ones. "window", "texts" and
+            "ALiBi" are causal, as are names that end in ", causal".
+        sizes: With the sizes B, T and H. The optional "window" is its width.
     """
 
     def __init__(self, name: str, sizes: Any) -> None:
@@ -50,13 +47,9 @@ class Mask:
         self.lengths = self.valid.sum(1).astype("int32")
         self.ids = np.ones((batch, self.length), "int32")
         if name == "texts":
-            cuts = [
-                np.sort(random.choice(self.length - 1, TEXTS - 1, False)) + 1
-                for _ in range(batch)
-            ]
-            places = np.arange(self.length)
-            ids = [np.searchsorted(cut, places, "right") + 1 for cut in cuts]
-            self.ids = np.stack(ids).astype("int32")
+            for ids in self.ids:
+                ends = random.choice(self.length - 1, TEXTS - 1, False) + 1
+                ids[:] = 1 + np.isin(np.arange(self.length), ends).cumsum()
         self.slopes = alibi_slopes(self.heads) if name == "ALiBi" else None
 
     def allowed(self, example: int, t: np.ndarray) -> np.ndarray:
@@ -66,6 +59,13 @@ class Mask:
         if self.causal:
             allowed = allowed & (s <= t)
         return allowed & (t - s < self.window) if self.name == "window" else allowed
+
+    def full(self) -> np.ndarray:
+        """Returns booleans (B, 1, T, T), or (1, 1, T, T) if all examples are alike."""
+        alike = self.name != "texts" and not self.hides
+        examples = range(1 if alike else len(self.lengths))
+        t = np.arange(self.length)
+        return np.stack([self.allowed(n, t) for n in examples])[:, None]
 
     def bias(self, head: int, t: np.ndarray) -> Any:
         """Returns the bias (C, T) of queries t (C,), or 0."""
@@ -82,46 +82,45 @@ class Mask:
         if self.name == "window":
             w = min(self.window, self.length)
             return w * self.length - w * (w - 1) / 2
-        if self.name == "texts":
-            counts = [np.bincount(ids) for ids in self.ids]
-            return float(np.mean([(n.astype(float) ** 2).sum() / 2 for n in counts]))
-        every = float(np.mean(self.lengths.astype(float) ** 2))
+        # Examples consist of texts, most of one.
+        texts = [np.bincount(i[v]) for i, v in zip(self.ids, self.valid)]
+        every = float(np.mean([(n.astype(float) ** 2).sum() for n in texts]))
         return every / 2 if self.causal else every
 
 
-def flops(mask: Mask, sizes: Any) -> float:
-    """Returns the operations of a call: two products of each pair, D wide."""
-    forward = 4 * sizes["B"] * sizes["H"] * sizes["D"] * mask.pairs
-    return forward * FACTOR[sizes["mode"]]
-
-
 class Slice(NamedTuple):
-    """Queries of one example and head, their cotangent, and the right results."""
+    """Queries of one example and head, and the right results."""
 
     example: int
-    head: int
     queries: np.ndarray  # (C,), sorted
-    results: list[np.ndarray]  # output (C, D); gradients of q (C, D), k and v (T, D)
+    head: int
+    results: list[np.ndarray]  # output (C, E); gradients of q (C, E), k and v (T, E)
 
     def error(self, results: list[np.ndarray]) -> float:
-        """Returns the largest relative error of some results (T, D).
+        """Returns the largest relative error of some results (T, E).
 
         Raises:
             NumericsError: If it is above the tolerance, or not finite.
         """
         worst = 0.0
         names = ("output", "dquery", "dkey", "dvalue")
-        for n, (name, wanted, _) in enumerate(zip(names, self.results, results)):
-            result = results[n].astype("float64")
+        for n, (name, wanted, result) in enumerate(zip(names, self.results, results)):
             result = result[self.queries] if n < 2 else result
-            error = np.linalg.norm(result - wanted) / np.linalg.norm(wanted)
-            if not error <= TOLERANCE:  # also true for NaN
-                raise NumericsError(
-                    f"`{name}` differs by {error:.2g} from attention in float64, more "
-                    f"than {TOLERANCE}"
-                )
-            worst = max(worst, float(error))
+            worst = max(worst, relative_error(f"`{name}`", result, wanted, TOLERANCE))
         return worst
+
+
+def relative_error(what: str, result: Any, right: Any, tolerance: float) -> float:
+    """Returns ‖result − right‖ / ‖right‖.
+
+    Raises:
+        NumericsError: If it is above the tolerance, or not finite.
+    """
+    result, right = (np.asarray(x).astype("float64") for x in (result, right))
+    error = float(np.linalg.norm(result - right) / np.linalg.norm(right))
+    if not error <= tolerance:  # also true for NaN
+        raise NumericsError(f"{what} differs by {error:.2g}, more than {tolerance}")
+    return error
 
 
 def exact(mask: Mask, query: Any, key: Any, value: Any, slope: Any) -> Slice:
@@ -129,7 +128,7 @@ def exact(mask: Mask, query: Any, key: Any, value: Any, slope: Any) -> Slice:
 
     Args:
         mask: The mask.
-        query: (B, T, H, D), as the key, the value and the cotangent `slope`. Only the
+        query: (B, T, H, E), as the key, the value and the cotangent `slope`. Only the
             slope of the queries of the slice counts.
     """
     random = np.random.default_rng(SEED)
@@ -146,4 +145,4 @@ def exact(mask: Mask, query: Any, key: Any, value: Any, slope: Any) -> Slice:
     output, dweights = weights @ v, g @ v.T
     dscores = weights * (dweights - (g * output).sum(-1, keepdims=True))
     gradients = scale * dscores @ k, scale * dscores.T @ q, weights.T @ g
-    return Slice(example, head, t, [output, *gradients])
+    return Slice(example, t, head, [output, *gradients])

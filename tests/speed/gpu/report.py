@@ -1,24 +1,29 @@
-"""The file, the lines and the tables of the command `gpu`, and the series of a plot."""
+"""The file and the tables of the command `gpu`, and the series of its picture."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pathlib
+import time
 from collections.abc import Sequence
 from typing import Any
 
-from speed.gpu.rows import LENGTHS, MODES, WORDS, rows
+from speed.gpu.rows import LENGTHS, MODES, WIDTHS, named, rows
 from speed.harness import SAME
+from speed.scale.report import NAMES, memory, seconds, text
 from studies import reports
 
-SCHEMA = 1
-BACKENDS = ("jax", "torch")
-NAMES = {"jax": "JAX", "torch": "torch"}
 RESULTS = reports.ROOT / "docs" / "results" / "gpu.json"
 TESTS = RESULTS.with_name("gpu-tests.json")  # of tests/on_gpu.py
-IDENTITY = ("backend", "device", "versions")  # facts that a stored row must share
-NOT_RUN = "not run"
+IDENTITY = ("backend", "device", "versions", "quick")  # facts that rows must share
+BOTH = ("jax", "torch")  # backends that have all rows
+NOT_RUN, BEGUN = "not run", "begun"
+LABELS = {
+    "x_label": "tokens T",
+    "title": "causal attention with gradients, B · T = 16,384, H16 E128",
+}
 
 Document = dict[str, Any]
 Result = dict[str, Any]
@@ -28,93 +33,86 @@ def load(path: pathlib.Path) -> Document:
     """Returns the content of a file, or that of an empty one."""
     if path.exists():
         return json.loads(path.read_text("utf-8"))
-    return {"schema": SCHEMA, "benchmark": "gpu", "runs": [], "rows": []}
+    return {"schema": 1, "benchmark": "gpu", "runs": {}, "rows": []}
 
 
-def save(path: pathlib.Path, document: Document) -> None:
-    """Writes the file with one line for each row. A stopped process leaves it whole."""
-    head = {name: x for name, x in document.items() if name != "rows"}
-    lines = ",\n".join(
-        "  " + json.dumps(row, ensure_ascii=False) for row in document["rows"]
-    )
-    opened = json.dumps(head, indent=1, ensure_ascii=False)[: -len("\n}")]
+def save(path: pathlib.Path, document: Document, *results: Result) -> None:
+    """Adds rows in the place of older ones, and writes the file.
+
+    A process that is stopped leaves the file whole.
+    """
+    new = {(x["key"], x["backend"]) for x in results}
+    old = [x for x in document["rows"] if (x["key"], x["backend"]) not in new]
+    document["rows"] = [*old, *results]
     other = path.with_suffix(".new")
-    other.write_text(f'{opened},\n "rows": [\n{lines}\n ]\n}}\n', "utf-8")
+    other.write_text(text(document, "rows"), "utf-8")
     os.replace(other, path)
 
 
-def add(document: Document, row: Result) -> None:
-    """Adds a row. It replaces the one of the same key and backend."""
+def end(path: pathlib.Path, run: str, reason: str) -> int:
+    """Ends the row that a process has begun: it failed, or is not run if no reason.
 
-    def identity(x: Result) -> tuple:
-        return x["key"], x["backend"], x["quick"]
-
-    document["rows"] = [x for x in document["rows"] if identity(x) != identity(row)]
-    document["rows"].append(row)
-
-
-def rows_of(
-    document: Document, facts: dict[str, Any], quick: bool
-) -> dict[str, Result]:
-    """Returns the rows that were measured with these versions, on this device."""
-    fitting = {
-        n
-        for n, run in enumerate(document["runs"])
-        if all(run[name] == facts[name] for name in IDENTITY)
-    }
-    return {
-        row["key"]: row
-        for row in document["rows"]
-        if row["run"] in fitting and row["quick"] == quick
-    }
+    Returns the number of rows of a run.
+    """
+    document = load(path)
+    begun = [row for row in document["rows"] if row["status"] == BEGUN]
+    document["rows"] = [row for row in document["rows"] if row["status"] != BEGUN]
+    for row in begun:
+        took = f"{time.time() - row.pop('start'):.0f} s"
+        row |= {"status": "failed", "reason": f"{reason} after {took}"}
+    if begun:
+        save(path, document, *(begun if reason else ()))
+    return sum(row["run"] == run for row in document["rows"])
 
 
-def ahead(
-    keys: Sequence[str], known: dict[str, Result], tried: Sequence[str], again: bool
-) -> list[str]:
-    """Returns the keys of the rows to measure: new rows, then those that failed."""
-    left = [key for key in keys if key not in tried]
-    if again:
-        return left
-    failed = [k for k in left if k in known and known[k]["status"] == "failed"]
-    return [k for k in left if k not in known] + failed
+def known(document: Document, run: str) -> dict[str, Result]:
+    """Returns the rows that were measured with the versions and device of a run."""
+    runs = document["runs"]
+    if run not in runs:
+        return {}
+    facts = runs[run]
+    alike = [r for r in runs if all(runs[r][name] == facts[name] for name in IDENTITY)]
+    return {row["key"]: row for row in document["rows"] if row["run"] in alike}
 
 
-def is_bad(row: Result) -> bool:
-    """Returns whether a row failed, or one of its peers."""
-    return bool(row) and (row["status"] == "failed" or bool(row["errors"]))
+def ahead(document: Document, every: Sequence[Any], run: str) -> list[Any]:
+    """Returns the rows to measure: new rows, then those that failed in other runs."""
+    old = known(document, run)
+    failed = {k for k, x in old.items() if x["status"] == "failed" and x["run"] != run}
+    new = [row for row in every if row.key not in old]
+    return new + [row for row in every if row.key in failed]
 
 
-def reasons(row: Result) -> str:
-    """Returns why a row or its peers failed."""
-    if row["status"] == "failed":
+def reasons(row: Result | None) -> str:
+    """Returns why a row or its peers failed, or ""."""
+    if row and row["status"] == "failed":
         return f"failed: {row['reason']}"
-    return "; ".join(f"{name} failed: {why}" for name, why in row["errors"].items())
+    errors = row["errors"].items() if row else ()
+    return "; ".join(f"{name} failed: {why}" for name, why in errors)
 
 
-def line(row: Result) -> str:
-    """Formats a row as a line of text."""
-    text = f"{row['key']}: "
-    if row["status"] == "failed":
-        return text + reasons(row)
-    return text + "; ".join([cell(row), *([reasons(row)] if row["errors"] else [])])
+def cell(row: Result | None, rate: bool = False) -> str:
+    """Formats our time and memory, the ratio to each peer, and the floor.
 
-
-def cell(row: Result) -> str:
-    """Formats our time or rate, the ratio to each peer, and the share of the floor."""
-    if row["status"] == "failed":
-        return "failed"
-    ours = milliseconds(row["sides"]["ours"])
-    parts = [f"{_number(ours)} ms"]
+    With `rate`, it is TFLOP/s and the ratio to the fastest peer.
+    """
+    if row is None or row["status"] != "measured":
+        return NOT_RUN if row is None else "failed"
+    ours, *peers = row["sides"].items()
+    took, needed = milliseconds(ours[1]), ours[1]["memory_bytes"]
+    if rate:
+        least = min((side["ratio"]["median"] for _, side in peers), default=0)
+        return f"{row['flops'] / took / 1e9:.0f}" + (f" ({least:.2f})" if peers else "")
+    parts = [seconds(took / 1e3)]
     if row["amount"]:
         count, what = row["amount"]
-        parts[0] += f", {1e3 * count / ours:,.0f} {what}/s"
-    for name, side in row["sides"].items():
-        if name != "ours":
-            noise = " within noise" if side["verdict"] == SAME else ""
-            parts.append(f"{name} {side['ratio']['median']:.2f}{noise}")
+        parts[0] += f", {1e3 * count / took:,.0f} {what}/s"
+    parts[0] += f", {memory(needed)}" if needed else ""
+    for name, side in peers:
+        noise = " within noise" if side["verdict"] == SAME else ""
+        parts.append(f"{name} {side['ratio']['median']:.2f}{noise}")
     parts += [f"{name} failed" for name in row["errors"]]
-    return "; ".join([*parts, f"floor {_number(row['floor_ms'])} ms"])
+    return "; ".join([*parts, f"floor {seconds(row['floor_ms'] / 1e3)}"])
 
 
 def milliseconds(side: dict[str, Any]) -> float:
@@ -122,9 +120,9 @@ def milliseconds(side: dict[str, Any]) -> float:
     return side.get("device_ms", side["wall_ms"])[1]
 
 
-def teraflops(row: Result, side: str) -> float:
-    """Returns 10¹² operations a second of a side."""
-    return row["flops"] / milliseconds(row["sides"][side]) / 1e9
+def core_key(length: int, width: int, mask: str, mode: str) -> str:
+    """Returns the key of a row of the group "core"."""
+    return f"core: {named(f'T = {length:,}, E = {width}', mask, mode)}"
 
 
 def tables(raw: dict[str, Any]) -> dict[str, str]:
@@ -133,19 +131,35 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
     `raw` may have the content of the file as "gpu"; by default, it is that of the page.
     """
     document = raw.get("gpu") or load(RESULTS)
-    found = {(x["backend"], x["key"]): x for x in document["rows"] if not x["quick"]}
-    tables = {f"core, {mode}": _core(found, mode) for mode in MODES}
-    for group in ("masks", "layers", "models"):
+    found = {(x["backend"], x["key"]): x for x in document["rows"]}
+    texts = {}
+    for group, count in (("masks", 2), ("layers", 3), ("models", 3)):
+        backends = [*NAMES][:count]
+        lines = [
+            [
+                row.name,
+                *(
+                    cell(found.get((b, row.key))) if row.runs_on(b) else "–"
+                    for b in backends
+                ),
+            ]
+            for row in rows()
+            if row.group == group
+        ]
+        texts[group] = reports.table(["", *NAMES.values()][: count + 1], sorted(lines))
+    for mode in MODES:
         lines = []
-        for row in rows():
-            if row.group == group:
-                cells = [found.get((b, row.key)) for b in BACKENDS]
-                lines.append([row.name, *(cell(x) if x else NOT_RUN for x in cells)])
-        tables[group] = reports.table(["", *NAMES.values()], sorted(lines))
-    drawn = bool(series(document))
-    picture = "![TFLOP/s of attention over the number of tokens](gpu.png)"
-    tables |= {"picture": picture if drawn else NOT_RUN, "tests": _tests()}
-    return {**tables, "runs": _runs(document)}
+        grid = itertools.product(BOTH, WIDTHS, ("none", "causal"))
+        for backend, width, mask in grid:
+            keys = [core_key(length, width, mask, mode) for length in LENGTHS]
+            cells = [cell(found.get((backend, key)), True) for key in keys]
+            title = "no mask" if mask == "none" else mask
+            lines.append([NAMES[backend], str(width), title, *cells])
+        titles = ["", "E", "mask", *(f"T = {length:,}" for length in LENGTHS)]
+        texts[f"core, {mode}"] = reports.table(titles, lines)
+    picture = "![Time and memory of attention over the number of tokens](gpu.png)"
+    texts["picture"] = picture if series(document) else NOT_RUN
+    return {**texts, "tests": _tests(), "runs": _runs(document)}
 
 
 def _tests() -> str:
@@ -156,91 +170,41 @@ def _tests() -> str:
         [NAMES[b], results[b]["device"], *(f"{len(results[b][k]):,}" for k in kinds)]
         if b in results
         else [NAMES[b], *[NOT_RUN] * 4]
-        for b in BACKENDS
+        for b in BOTH
     ]
     return reports.table(["", "device", *kinds], lines)
 
 
-def _core(found: dict[tuple[str, str], Result], mode: str) -> str:
-    """Formats TFLOP/s, and the ratio to the fastest peer, with a column for each T."""
-    lines = []
-    for backend in BACKENDS:
-        for head in (64, 128):
-            for mask in ("no mask", "causal"):
-                keys = [
-                    f"core: T = {length:,}, D = {head}, {mask}, {WORDS[mode]}"
-                    for length in LENGTHS
-                ]
-                cells = [_rate(found.get((backend, key))) for key in keys]
-                lines.append([NAMES[backend], str(head), mask, *cells])
-    titles = ["", "D", "mask", *(f"T = {length:,}" for length in LENGTHS)]
-    return reports.table(titles, lines)
-
-
-def _rate(row: Result | None) -> str:
-    if row is None:
-        return NOT_RUN
-    if row["status"] == "failed":
-        return "failed"
-    ratios = [s["ratio"]["median"] for n, s in row["sides"].items() if n != "ours"]
-    least = f" ({min(ratios):.2f})" if ratios else ""
-    return f"{_number(teraflops(row, 'ours'))}{least}"
-
-
 def _runs(document: Document) -> str:
     """Formats the device, the versions and the rates of each run of the file."""
-    used = {row["run"] for row in document["rows"] if not row["quick"]}
-    if not used:
-        return NOT_RUN
-    names = ("keras_attention", "keras", "jax", "torch", "python")
+    names = ("keras_attention", "keras", *NAMES, "python")
     lines = []
-    for n in sorted(used):
-        run = document["runs"][n]
-        versions = (f"{k} {run['versions'][k]}" for k in names if k in run["versions"])
-        rates = run["rates"]
+    for date in sorted({row["run"] for row in document["rows"]}):
+        run = document["runs"][date]
+        versions = [f"{k} {run['versions'][k]}" for k in names if k in run["versions"]]
+        device = run["device"]
+        rates = [
+            f"{run['rates'][x] / 1e12:.3g}" for x in ("bfloat16", "float32", "bytes")
+        ]
         lines.append(
-            [
-                NAMES[run["backend"]],
-                run["date"][:10],
-                f"{run['device']}, driver {run['driver']}",
-                ", ".join(versions),
-                f"{_number(rates['bfloat16'] / 1e12)}",
-                f"{_number(rates['float32'] / 1e12)}",
-                f"{_number(rates['bytes'] / 1e12)}",
-            ]
+            [NAMES[run["backend"]], date[:10], device, ", ".join(versions), *rates]
         )
     titles = ["", "date", "device", "versions", "bfloat16", "float32", "copy"]
-    return reports.table(titles, lines)
+    return reports.table(titles, lines) if lines else NOT_RUN
 
 
 def series(document: Document) -> list[dict[str, Any]]:
-    """Returns the curves of causal attention with D = 128: TFLOP/s over T."""
-    curves: dict[tuple[str, str, str], dict[int, float]] = {}
-    for row in document["rows"]:
-        sizes = row.get("sizes", {})
-        usual = sizes.get("D") == 128 and sizes.get("mask") == "causal"
-        if row["quick"] or row["status"] == "failed" or not usual:
-            continue
-        if row["key"].startswith("core"):
-            for side in row["sides"]:
-                curve = curves.setdefault((sizes["mode"], row["backend"], side), {})
-                curve[sizes["T"]] = teraflops(row, side)
-    return [
-        {
-            "name": f"{NAMES[backend]}, {side}",
-            "panel": WORDS[mode],
-            "x": sorted(curve),
-            "y": [round(curve[x], 1) for x in sorted(curve)],
-        }
-        for (mode, backend, side), curve in sorted(curves.items(), key=_order)
-    ]
-
-
-def _order(entry: tuple[tuple[str, str, str], Any]) -> tuple:
-    """Sorts by the mode, then the backend; ours comes first."""
-    mode, backend, side = entry[0]
-    return mode, backend, side != "ours", side
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:#.3g}"
+    """Returns the curves of the picture: each side of the rows that `LABELS` names."""
+    every = {(row["backend"], row["key"]): row for row in document["rows"]}
+    curves: dict[tuple[str, str], dict[str, Any]] = {}
+    for backend in BOTH:
+        for length in LENGTHS:
+            key = core_key(length, 128, "causal", "fwd+bwd")
+            for name, side in every.get((backend, key), {}).get("sides", {}).items():
+                new: dict[str, Any] = {"x": [], "seconds": [], "bytes": []}
+                new |= {"name": f"{NAMES[backend]}, {name}", "group": backend}
+                curve = curves.setdefault((backend, name), new)
+                curve["x"].append(length)
+                curve["seconds"].append(milliseconds(side) / 1e3)
+                curve["bytes"].append(side["memory_bytes"] or 0)
+    return [*curves.values()]

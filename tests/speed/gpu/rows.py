@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from speed.harness import Step
 from studies.command_line import UsageError
 
-GROUPS = {
-    "core": "attention of 16,384 tokens with 2,048 numbers each",
-    "masks": "attention with masks",
-    "layers": "layers in mixed_bfloat16",
-    "models": "models and layers without peers, and steps of small models",
-}
-MODES = ("fwd", "fwd+bwd")
-WORDS = {"fwd": "forward", "fwd+bwd": "with gradients"}
-LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
+MODULES = {"core": "heads", "masks": "heads", "layers": "layers", "models": "models"}
+MODES = {"fwd+bwd": "with gradients", "fwd": "forward"}
+LENGTHS, WIDTHS = (512, 1024, 2048, 4096, 8192, 16384), (64, 128)
 TOKENS, WIDTH = 16384, 2048
-FIRST_MASKS = ("padding 25 %", "texts")
-MASKS = (*FIRST_MASKS, "padding 50 %", "window", "ALiBi", "scattered 25 %")
-CAUSAL = ("padding 25 %, causal", "scattered 25 %, causal")
+PADDED, SCATTERED = "padding 25 %", "scattered 25 %"
+MASKS = (PADDED, "texts", "padding 50 %", "window", "ALiBi", SCATTERED)
+CAUSAL = (f"{PADDED}, causal", f"{SCATTERED}, causal")
+# Rank, name, sizes, toy sizes, what a call processes
+MODELS = """
+0|MemN2N|B32 V190 d50 M50 L12|B4 V22 d8 M5 L4|questions
+0|AttentionRNN|B32 T30 S30 U128|B2 T3 S4 U8|tokens
+0|CausalLM, fit|B16 T1024 D768 H12 F3072 L12 V32768 N4|B2 T8 D16 H2 F32 L2 V64 N2|tokens
+1|CausalLM, generate|B8 T128 S16 D256 L4 H4 V8192|B2 T4 S4 D16 L2 H2 V64|tokens
+1|retrieval|T64 S10000000 D64|T4 S1000 D8|queries
+1|additive score|B8 T1024 U256|B2 T16 U8|tokens
+1|DNC|B16 T64 M64 W32 R4 U128 D16|B2 T4 M8 W4 R2 U8 D4|steps
+1|Hopfield|B8 T2048 H16 E64|B2 T16 H2 E8|tokens
+1|fast weights|B8 T2048 H16 E64|B2 T16 H2 E8|tokens
+"""
+OPTIONS: dict[str, dict[str, Any]] = {
+    "additive score": {"mode": "fwd+bwd"},
+    "DNC": {"compiler": "default"},
+    "Hopfield": {"mode": "fwd+bwd", "steps": 3, "of": "layer"},
+    "fast weights": {"mode": "fwd+bwd", "decay": "head"},
+}
 
 
 @dataclass(frozen=True)
@@ -31,7 +42,7 @@ class Row:
     """A row: what is measured, at one size.
 
     Attributes:
-        group: A key of `GROUPS`.
+        group: A key of `MODULES`.
         name: What it is, in words. No other row of the group has this name.
         sizes: Sizes and options for the module that makes the sides.
         rank: Rows of a smaller rank are measured first.
@@ -51,69 +62,29 @@ class Row:
         """Returns the group and the name."""
         return f"{self.group}: {self.name}"
 
-    def make(self, backend: str) -> tuple[dict[str, Callable], dict[str, str]]:
-        """Returns functions that build the sides, and why others are left out."""
-        return self._module.make(backend, self.sizes)
+    @property
+    def module(self) -> Any:
+        """Returns the module with `make` and `steps` of the row."""
+        return importlib.import_module(f"speed.gpu.{MODULES[self.group]}")
 
-    def steps(self) -> Sequence[Step]:
-        """Returns the work of a call, for the floor; none if nobody has counted it."""
-        sizes = self.sizes
-        if self.group in ("core", "masks"):
-            from speed.gpu import masks
-
-            tensor = 2 * sizes["B"] * sizes["T"] * sizes["H"] * sizes["D"]
-            moved = tensor * (4 if sizes["mode"] == "fwd" else 12)
-            work = masks.flops(masks.Mask(sizes["mask"], sizes), sizes)
-            return (Step(work, moved, (1, 1, 1, 1)),)
-        if self.group == "layers":
-            return self._module.steps(sizes)
-        cases = {
-            "additive score": ("additive", "_steps"),
-            "AttentionRNN": ("attention_rnn", "_steps"),
-            "CausalLM, generate": ("generation", "_steps"),
-            "DNC": ("dnc", "_steps"),
-            "fast weights": ("fast_weights", "_work"),
-            "Hopfield": ("hopfield", "_work"),
-            "MemN2N": ("memn2n", "_steps"),
-            "retrieval": ("retrieval", "_steps"),
-        }
-        if sizes["of"] == "CausalLM, fit":
-            return _steps_of_fit(sizes)
-        module, name = cases[sizes["of"]]
-        count = getattr(importlib.import_module(f"speed.compare.{module}"), name)
-        return count() if module == "generation" else count(sizes)
-
-    @functools.cached_property
-    def _module(self) -> Any:
-        name = "heads" if self.group in ("core", "masks") else self.group
-        return importlib.import_module(f"speed.gpu.{name}")
-
-
-def _steps_of_fit(sizes: dict[str, Any]) -> tuple[Step, ...]:
-    """Counts the products of the blocks and of the logits, three times each."""
-    from speed.gpu import layers
-
-    rows = sizes["B"] * sizes["T"]
-    logits = 3 * 2 * rows * sizes["D"] * sizes["V"]
-    moved = 3 * 2 * rows * sizes["V"]
-    block = {**sizes, "of": "block", "mask": "causal", "mode": "fwd+bwd"}
-    once = (*layers.steps(block) * sizes["L"], Step(logits, moved, (1, 1, 1, 1)))
-    return once * sizes["steps"]
+    def runs_on(self, backend: str) -> bool:
+        """Returns whether the row is one of a backend: TensorFlow has few."""
+        few = self.group == "layers" and "replayed" not in self.sizes
+        return backend != "tensorflow" or few or self.name == "CausalLM, fit"
 
 
 def rows(quick: bool = False) -> list[Row]:
     """Returns all rows, by rank. With `quick`, they are fewer and have toy sizes."""
-    every = [*_core(quick), *_masks(quick), *_layers(quick), *_models(quick)]
-    return sorted(every, key=lambda row: row.rank)
+    return sorted([*_attention(quick), *_models(quick)], key=lambda row: row.rank)
 
 
-def select(parts: Sequence[str] | None, quick: bool = False) -> list[Row]:
-    """Returns the rows whose key contains one of the texts.
+def select(parts: Sequence[str] | None, quick: bool, backend: str) -> list[Row]:
+    """Returns the rows of a backend whose key contains one of the texts.
 
     Raises:
         UsageError: If no row is left.
     """
-    every = rows(quick)
+    every = [row for row in rows(quick) if row.runs_on(backend)]
     chosen = [r for r in every if not parts or any(part in r.key for part in parts)]
     if not chosen:
         keys = "\n".join(row.key for row in every)
@@ -121,111 +92,61 @@ def select(parts: Sequence[str] | None, quick: bool = False) -> list[Row]:
     return chosen
 
 
-def _core(quick: bool) -> list[Row]:
-    tokens, width = (128, 16) if quick else (TOKENS, WIDTH)
-    found = []
-    for length in (32,) if quick else LENGTHS:
-        for head in (8,) if quick else (64, 128):
-            for causal in (True, False):
-                for mode in MODES:
-                    sizes = {"group": "core", "B": tokens // length, "T": length}
-                    sizes |= {"H": width // head, "D": head, "mode": mode}
-                    sizes["mask"] = "causal" if causal else "none"
-                    usual = head != 64 and causal
-                    rank = 2 if not usual else 0 if length in (2048, 16384) else 1
-                    name = f"T = {length:,}, D = {head}, "
-                    name += f"{'causal' if causal else 'no mask'}, {WORDS[mode]}"
-                    found.append(Row("core", name, sizes, rank))
-    return found
+def named(what: str, mask: str, mode: str) -> str:
+    """Returns the name of a row of attention."""
+    return f"{what}, {'no mask' if mask == 'none' else mask}, {MODES[mode]}"
 
 
-def _masks(quick: bool) -> list[Row]:
-    base = {"group": "masks", "B": 8, "T": 2048, "H": 16, "D": 128}
-    kinds = [(name, base, 0 if name in FIRST_MASKS else 1) for name in MASKS]
-    kinds += [(name, base, 1) for name in CAUSAL]
-    kinds += [("window", {**base, "T": 8192, "B": 2}, 1)]
-    kinds += [(n, {**base, "T": 512, "B": 32}, 3) for n in (MASKS[0], MASKS[-1])]
+def _attention(quick: bool) -> list[Row]:
+    """Returns the rows of attention over heads, and of layers."""
+    layer = {"B": 8, "T": 2048, "D": 1024, "H": 16, "F": 4096, "of": "layer"}
+    tiny = {"B": 1, "T": 16, "D": 64, "H": 8, "F": 256, "of": "layer", "replayed": 1}
+    heads: dict[str, Any] = {"B": 8, "T": 2048, "H": 16, "E": 128}
+    causal: tuple[str, ...] = CAUSAL
+    tokens, every, grid = TOKENS, WIDTH, [LENGTHS, WIDTHS]
     if quick:
-        base = {**base, "B": 2, "T": 32, "H": 2, "D": 8, "window": 8}
-        kinds = [(name, base, 1) for name in (*MASKS, *CAUSAL[:1])]
-    found = []
-    for n, (mask, size, rank) in enumerate(kinds):
-        for mode in MODES[n % 2 :: 2] if quick else MODES:
-            name = f"{mask}, T = {size['T']:,}, {WORDS[mode]}"
-            every = {**size, "mask": mask, "mode": mode}
-            found.append(Row("masks", name, every, rank + (2 if mode == "fwd" else 0)))
-    return found
-
-
-def _layers(quick: bool) -> list[Row]:
-    size = {"B": 8, "T": 2048, "D": 1024, "H": 16, "F": 4096}
-    tiny = {"B": 1, "T": 16, "D": 64, "H": 8, "F": 256}
-    if quick:
-        size = {"B": 2, "T": 16, "D": 16, "H": 2, "F": 32}
-    kinds = [
-        ("MultiHeadAttention", "layer", size, ("none", "padding 25 %", "causal"), 0),
-        ("TransformerEncoderBlock", "block", size, ("none", "padding 25 %"), 1),
-        ("a tiny MultiHeadAttention", "layer", {**tiny, "replayed": 1}, ("none",), 0),
+        layer |= {"B": 2, "T": 16, "D": 16, "H": 2, "F": 32}
+        heads, causal = {"B": 2, "T": 32, "H": 2, "E": 8, "window": 8}, CAUSAL[:1]
+        tokens, every, grid = 128, 16, [(32,), (8,)]
+    kinds: list[tuple[int, str, dict[str, Any], Sequence[str]]] = [
+        (0, "masks", heads, MASKS[:2]),
+        (1, "masks", heads, (*MASKS[2:], *causal)),
+        (0, "MultiHeadAttention", layer, ("none", PADDED, "causal")),
+        (1, "TransformerEncoderBlock", {**layer, "of": "block"}, ("none", PADDED)),
+        (0, "a tiny MultiHeadAttention", tiny, ("none",)),
     ]
+    if not quick:
+        kinds.append((1, "masks", {**heads, "B": 2, "T": 8192}, ("window",)))
+        kinds.append((3, "masks", {**heads, "B": 32, "T": 512}, (PADDED, SCATTERED)))
+    for length, width in itertools.product(*grid):
+        sizes = {"B": tokens // length, "T": length, "H": every // width, "E": width}
+        rank = 2 if width == 64 else int(length not in (2048, 16384))
+        kinds.append((rank, "core", sizes, ("causal", "none")))
     found = []
-    for title, of, sizes, masks, rank in kinds:
+    for rank, what, sizes, masks in kinds:
+        group, amount = (what, None) if "E" in sizes else ("layers", "tokens")
+        if "E" in sizes:
+            what = f"T = {sizes['T']:,}"
+            what += f", E = {sizes['E']}" if group == "core" else ""
         for n, mask in enumerate(masks):
-            for mode in MODES[n % 2 :: 2] if quick else MODES:
-                where = "no mask" if mask == "none" else mask
-                every = {**sizes, "of": of, "mask": mask, "mode": mode}
-                later = (mode == "fwd") + (mask == "causal")
-                amount = (sizes["B"] * sizes["T"], "tokens")
-                name = f"{title}, {where}, {WORDS[mode]}"
-                row = Row("layers", name, every, rank + later, amount=amount)
-                found.append(row)
+            both = not quick or group == "core"
+            for mode in MODES if both else [*MODES][1 - n % 2 :: 2]:
+                later = rank + (mode == "fwd") + (group == "core" and mask == "none")
+                row = {**sizes, "mask": mask, "mode": mode}
+                count = (sizes["B"] * sizes["T"], amount) if amount else None
+                name = named(what, mask, mode)
+                found.append(Row(group, name, row, later, amount=count))
     return found
 
 
 def _models(quick: bool) -> list[Row]:
-    def size(text: str) -> dict[str, Any]:
-        pairs = (part.split("=") for part in text.split())
-        return {name: int(number) for name, number in pairs}
-
-    table = [  # rank, name, sizes, toy sizes, what a call processes
-        (0, "MemN2N", "B=32 V=190 d=50 M=50 L=12", "B=4 V=22 d=8 M=5 L=4", "questions"),
-        (0, "AttentionRNN", "B=32 T=30 S=30 U=128", "B=2 T=3 S=4 U=8", "tokens"),
-        (
-            0,
-            "CausalLM, fit",
-            "B=16 T=1024 D=768 H=12 F=3072 L=12 V=32768 steps=4",
-            "B=2 T=8 D=16 H=2 F=32 L=2 V=64 steps=2",
-            "tokens",
-        ),
-        (
-            1,
-            "CausalLM, generate",
-            "B=8 T=128 S=16 D=256 L=4 H=4 V=8192",
-            "B=2 T=4 S=4 D=16 L=2 H=2 V=64",
-            "tokens",
-        ),
-        (1, "retrieval", "T=64 S=10000000 D=64", "T=4 S=1000 D=8", "queries"),
-        (1, "additive score", "B=8 T=1024 U=256", "B=2 T=16 U=8", "tokens"),
-        (
-            1,
-            "DNC",
-            "B=16 T=64 M=64 W=32 R=4 U=128 D=16",
-            "B=2 T=4 M=8 W=4 R=2 U=8 D=4",
-            "steps",
-        ),
-        (1, "Hopfield", "B=8 T=2048 H=16 E=64", "B=2 T=16 H=2 E=8", "tokens"),
-        (1, "fast weights", "B=8 T=2048 H=16 E=64", "B=2 T=16 H=2 E=8", "tokens"),
-    ]
-    options: dict[str, dict[str, Any]] = {
-        "additive score": {"mode": "fwd+bwd"},
-        "Hopfield": {"mode": "fwd+bwd", "steps": 3},
-        "fast weights": {"mode": "fwd+bwd", "decay": "head"},
-    }
     found = []
-    for rank, name, full, toy, what in table:
-        sizes = size(toy if quick else full)
-        count = sizes.get("B", 1) * sizes.get("steps", 1)
-        count *= 1 if what == "questions" else sizes["T"]
-        sizes |= {**options.get(name, {}), "of": name}
+    for line in MODELS.strip().split("\n"):
+        rank, name, *texts, what = line.split("|")
+        sizes: dict[str, Any] = {x[0]: int(x[1:]) for x in texts[quick].split()}
+        count = 1 if what == "questions" else sizes["T"]
+        count *= sizes.get("B", 1) * sizes.get("N", 1)
+        sizes |= {"model": name, **OPTIONS.get(name, {})}
         dtype = "bfloat16" if name == "CausalLM, fit" else "float32"
-        found.append(Row("models", name, sizes, rank, dtype, (count, what)))
+        found.append(Row("models", name, sizes, int(rank), dtype, (count, what)))
     return found

@@ -1,45 +1,38 @@
-"""Times, memory and rates of a device, and the calls that are timed.
+"""The calls that are timed, and the times, the memory and the rates of a device.
 
-On torch, a region is timed by events of the device and by the clock of the host. The
-events also count the time in which the device waits for Python. On JAX, a region ends
-when the result of its last call is complete, and only the clock of the host is read.
+On torch, a GPU is timed by its events and by the clock of the host. The events also
+count the time in which the GPU waits for Python. Elsewhere, only the clock of the host
+is read, when the result of the last call is complete.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 
 from speed import harness
 from speed.compare import backends
 
-SAMPLE = 0.02  # seconds of a region, at least
-WARM_UP = 0.2  # seconds of warm-ups, at most, unless one call takes longer
-LEAST_PAIRS = 5
-SIDE = {"full": 8192, "quick": 128}  # of the square matrices of the floor
-
-
-EAGER, GRAPHS = "ours, eager", "ours, CUDA graphs"  # of sides that replay calls
+CLOCKS = ("wall_ms", "device_ms")  # the second one for events
+KERAS, TORCH = "keras.layers", "torch.nn"
+EAGER, GRAPHS = "ours, eager", "ours, CUDA graphs"  # sides of small models on torch
+XLA = ", XLA"  # ends the name of a side that TensorFlow compiles with XLA
 SWITCH = "KERAS_ATTENTION_CUDA_GRAPHS"  # read when a model is made
 
 
-class Call(NamedTuple):
-    """A call that is timed.
+class Side(NamedTuple):
+    """One side of a row."""
 
-    Attributes:
-        run: The call. It returns the output, or a list of it and all gradients.
-        memory: Bytes of the call as the compiler tells them, or None.
-        again: The call with another cotangent, in the same program.
-    """
-
-    run: Callable[[], Any]
-    memory: int | None = None
-    again: Any = None
+    run: Callable[..., Any]  # returns a structure of tensors
+    check: Callable[[], float] = lambda: float("nan")  # its error, or NaN for no check
+    memory: int | None = None  # bytes of the call as the compiler tells them
 
 
 def call_of(
@@ -48,136 +41,127 @@ def call_of(
     tensors: Sequence[Any],
     extras: Sequence[Any] = (),
     cotangent: Any = None,
-) -> Call:
-    """Returns a call of `function(*tensors, *extras)`, compiled as users of JAX do.
+    xla: bool = False,
+) -> tuple[Callable[..., Any], int | None]:
+    """Returns a call of `function(*tensors, *extras)`, compiled as users compile it.
 
-    Args:
-        backend: "jax" or "torch".
-        function: A function that returns one tensor.
-        tensors: The arguments with gradients.
-        extras: More arguments, structures of tensors.
-        cotangent: The gradient of the output; None for no gradients.
-
-    Returns:
-        A `Call`.
+    With a cotangent, that is, the gradient of the output, the call returns a list of
+    the output and the gradients of the tensors; it may get another cotangent. With
+    `xla`, TensorFlow compiles by XLA. The bytes that the compiler tells follow.
     """
-    if backend == "torch":
-        torch_run = _torch_call(function, tensors, extras, cotangent is not None)
-        return Call(lambda: torch_run(cotangent), None, torch_run)
-    import jax
+    framework = importlib.import_module(backend)
 
-    def forward(g: Any, tensors: Any, extras: Any) -> Any:
-        return function(*tensors, *extras)
+    def step(slope: Any, tensors: Any, extras: Any) -> Any:
+        def forward(*tensors: Any) -> Any:
+            return function(*tensors, *extras)
 
-    def both(g: Any, tensors: Any, extras: Any) -> Any:
-        output, pull = jax.vjp(lambda *x: function(*x, *extras), *tensors)
-        return [output, *pull(g.astype(output.dtype))]
+        if slope is None:
+            return forward(*tensors)
+        if backend == "jax":
+            output, pull = framework.vjp(forward, *tensors)
+            return [output, *pull(slope.astype(output.dtype))]
+        if backend == "tensorflow":
+            with framework.GradientTape() as tape:
+                tape.watch(tensors)
+                output = forward(*tensors)
+            slope = framework.cast(slope, output.dtype)
+            return [output, *tape.gradient(output, tensors, slope)]
+        output = forward(*tensors)
+        slopes = framework.autograd.grad(output, tensors, slope.to(output.dtype))
+        return [output.detach(), *slopes]
 
-    arguments = cotangent, tuple(tensors), tuple(extras)
-    step = jax.jit(forward if cotangent is None else both)
-    program = step.lower(*arguments).compile()
-    sizes = program.memory_analysis()
-    memory = sizes and int(sizes.temp_size_in_bytes + sizes.output_size_in_bytes)
-
-    def run(g: Any) -> Any:
-        return program(g, *arguments[1:])
-
-    return Call(lambda: program(*arguments), memory, run)
-
-
-def _torch_call(
-    function: Callable[..., Any], tensors: Any, extras: Any, has_gradients: bool
-) -> Callable[[Any], Any]:
-    import torch
-
-    if not has_gradients:
-
-        def forward(slope: Any) -> Any:
-            with torch.no_grad():
-                return function(*tensors, *extras)
-
-        return forward
-    # Weights are leaves already.
-    leaves = [x if x.requires_grad else x.detach().requires_grad_() for x in tensors]
-
-    def both(slope: Any) -> Any:
-        output = function(*leaves, *extras)
-        gradients = torch.autograd.grad(output, leaves, slope.to(output.dtype))
-        return [output.detach(), *gradients]
-
-    return both
+    run: Any = step
+    if backend == "torch" and cotangent is None:
+        run = framework.no_grad()(step)
+    elif backend == "torch":  # weights are leaves already
+        leaves = (x if x.requires_grad else x.detach() for x in tensors)
+        tensors = [x.requires_grad_() for x in leaves]
+    elif backend == "tensorflow":
+        run = framework.function(step, jit_compile=xla)
+    arguments, memory = (tuple(tensors), tuple(extras)), None
+    if backend == "jax":
+        run = framework.jit(step).lower(cotangent, *arguments).compile()
+        if sizes := run.memory_analysis():
+            memory = int(sizes.temp_size_in_bytes + sizes.output_size_in_bytes)
+    return lambda slope=cotangent: run(slope, *arguments), memory
 
 
 class Timer:
-    """Times regions of calls on the device of a backend.
+    """Times calls on the device of a backend; if `quick`, as few as possible."""
 
-    Args:
-        backend: "jax" or "torch".
-        pairs: The number of interleaved pairs of a comparison, at most.
-        seconds: The time of one comparison, unless `LEAST_PAIRS` take longer.
-    """
-
-    def __init__(self, backend: str, pairs: int, seconds: float) -> None:
-        self.pairs, self.seconds = pairs, seconds
+    def __init__(self, backend: str, quick: bool) -> None:
+        # Seconds of a region of calls, at least, and of its warm-ups
+        self.least, self.warm_up = (1e-4, 0.0) if quick else (0.02, 0.2)
+        # Pairs of a comparison, at least and at most, and its seconds
+        self.pairs, self.seconds = ((2, 2), 0.0) if quick else ((5, 15), 1.5)
+        self._last: Any = None
         self._cuda: Any = None
+        self._first: Any = None
         if backend == "torch":
             import torch
 
             self._cuda = torch.cuda if torch.cuda.is_available() else None
 
-    @property
-    def has_events(self) -> bool:
-        """Returns whether the device is timed by its events."""
-        return self._cuda is not None
+    def watched(self, call: Callable[[], Any]) -> Callable[[], None]:
+        """Returns a call for whose result the clock waits."""
 
-    def region(self, call: Callable[[], Any], count: int) -> tuple[float, float]:
-        """Returns the seconds of a call by the host's clock and by the device's.
+        def run() -> None:
+            self._last = call()
 
-        The second number is NaN if the device has no events.
-        """
-        device = float("nan")
+        return run
+
+    def clock(self) -> np.ndarray:
+        """Returns the seconds of `CLOCKS` when all calls are complete."""
+        last, self._last = self._last, None
         if self._cuda is None:
-            start = time.perf_counter()
-            for _ in range(count):
-                result = call()
-            backends.wait(result)
-            return (time.perf_counter() - start) / count, device
-        events = [self._cuda.Event(enable_timing=True) for _ in range(2)]
+            backends.wait(last)
+            return np.array([time.perf_counter()])
+        event = self._cuda.Event(enable_timing=True)
+        event.record()
         self._cuda.synchronize()
-        start = time.perf_counter()
-        events[0].record()
+        self._first = self._first or event
+        milliseconds = self._first.elapsed_time(event)
+        return np.array([time.perf_counter(), milliseconds / 1e3])
+
+    def region(self, call: Callable[[], None], count: int = 1) -> np.ndarray:
+        """Returns the seconds of a call on each clock."""
+        start = self.clock()
         for _ in range(count):
             call()
-        events[1].record()
-        self._cuda.synchronize()
-        wall = time.perf_counter() - start
-        return wall / count, events[0].elapsed_time(events[1]) / 1e3 / count
+        return (self.clock() - start) / count
 
-    def calls(self, call: Callable[[], Any]) -> int:
+    def calls(self, call: Callable[[], None]) -> int:
         """Warms up, and returns the number of calls of a region."""
-        stop, took = time.perf_counter() + WARM_UP, 0.0
+        stop, took = time.perf_counter() + self.warm_up, 0.0
         for n in range(harness.WARM_UPS):
-            took = self.region(call, 1)[0]
+            took = self.region(call)[0]
             if n and time.perf_counter() > stop:
                 break
-        if took < SAMPLE / 4:
+        if took < self.least / 4:
             took = self.region(call, 5)[0]  # without the time of a synchronization
-        return harness.calls_to_last(took, SAMPLE)
+        return harness.calls_to_last(took, self.least)
 
-    def compare(self, calls: Sequence[Callable[[], Any]], counts: Any) -> np.ndarray:
-        """Times two functions in alternation.
+    def compare(self, calls: Sequence[Callable[[], None]], counts: Any) -> np.ndarray:
+        """Returns seconds of two calls in alternation, (pairs, call, clock)."""
+        self._first = None  # its times in milliseconds have few digits
+        took = sum(self.region(call, n)[0] * n for call, n in zip(calls, counts))
+        pairs = int(np.clip(self.seconds / took, *self.pairs))
+        ours, theirs = calls
+        return harness.time_pairs(ours, theirs, pairs, tuple(counts), self.clock)
 
-        Returns:
-            Seconds of a call, (pairs, function, clock); see `region` for the clocks.
+    def memory(self, side: Side) -> int | None:
+        """Returns the peak memory of a call in bytes, without its arguments.
+
+        On torch it is measured, with the output. On JAX it is what the compiler plans.
         """
-        took = [self.region(call, n)[0] * n for call, n in zip(calls, counts)]
-        pairs = int(self.seconds / sum(took))
-        pairs = min(max(pairs, LEAST_PAIRS), self.pairs)
-        seconds = np.empty((pairs, 2, 2))
-        for pair, order in enumerate(harness.abba(pairs)):
-            for which in order:
-                seconds[pair, which] = self.region(calls[which], counts[which])
-        return seconds
+        if self._cuda is None:
+            return side.memory
+        self._cuda.synchronize()
+        self._cuda.reset_peak_memory_stats()
+        before = self._cuda.memory_allocated()
+        side.run()
+        self._cuda.synchronize()
+        return int(self._cuda.max_memory_allocated() - before)
 
     def release(self) -> None:
         """Gives memory of torch that nothing uses back to the device."""
@@ -185,22 +169,8 @@ class Timer:
             with contextlib.suppress(RuntimeError):  # the device is broken
                 self._cuda.empty_cache()
 
-    def memory(self, call: Call) -> int | None:
-        """Returns the peak memory of a call in bytes, without its arguments.
 
-        On torch it is measured, with the output. On JAX it is what the compiler plans.
-        """
-        if self._cuda is None:
-            return call.memory
-        self._cuda.synchronize()
-        self._cuda.reset_peak_memory_stats()
-        before = self._cuda.memory_allocated()
-        call.run()
-        self._cuda.synchronize()
-        return int(self._cuda.max_memory_allocated() - before)
-
-
-def rates(backend: str, timer: Timer, quick: bool) -> dict[str, float]:
+def rates(backend: str, timer: Timer, size: int) -> dict[str, float]:
     """Measures products of square matrices, in operations a second, and `bytes`.
 
     `bytes` are those that a negation reads and writes in a second. The numbers are
@@ -208,74 +178,59 @@ def rates(backend: str, timer: Timer, quick: bool) -> dict[str, float]:
     """
     from keras import ops
 
-    side = SIDE["quick" if quick else "full"]
-    numbers = np.random.default_rng(harness.SEED).standard_normal(
-        (side, side), dtype="float32"
-    )
-    matrix, found = ops.convert_to_tensor(numbers), {}
+    random = np.random.default_rng(harness.SEED)
+    matrix = ops.convert_to_tensor(random.standard_normal((size, size), "float32"))
+    calls = {"bytes": (ops.negative, [matrix])}  # JAX would drop a copy
+    for dtype in ("bfloat16", "float32"):
+        calls[dtype] = ops.matmul, [ops.cast(matrix, dtype)] * 2
+    found = {}
     with true_float32(backend):
-        for dtype in ("bfloat16", "float32"):
-            x = ops.cast(matrix, dtype)
-            product = call_of(backend, ops.matmul, [x, x]).run
-            found[dtype] = 2 * side**3 / _best(timer, product)
-    turned = call_of(backend, ops.negative, [matrix]).run  # JAX would drop a copy
-    found["bytes"] = 2 * numbers.nbytes / _best(timer, turned)
+        for name, (function, tensors) in calls.items():
+            call = timer.watched(call_of(backend, function, tensors)[0])
+            count = timer.calls(call)
+            seconds = min(timer.region(call, count).min() for _ in range(7))
+            found[name] = (8 * size**2 if name == "bytes" else 2 * size**3) / seconds
     return found
 
 
-def _best(timer: Timer, call: Callable[[], Any]) -> float:
-    count = timer.calls(call)
-    return min(np.nanmin(timer.region(call, count)) for _ in range(7))
+def layer_sides(backend: str) -> list[str]:
+    """Returns the names of our side and of its peers, of a layer or model."""
+    names = ["ours", KERAS, *([TORCH] if backend == "torch" else [])]
+    return names + [n + XLA for n in names if backend == "tensorflow"]
 
 
-def replayed_sides(backend: str) -> tuple[list[str], dict[str, str]]:
-    """Returns the names of our sides of a small step, and why others are left out.
+def replayed_sides(backend: str) -> list[str]:
+    """Returns the names of our sides of a small model or layer.
 
     "ours" replays traced calls on torch. JAX compiles each step, and has only "ours".
     """
-    if backend == "jax":
-        return ["ours"], {}
+    if backend != "torch":
+        return ["ours"]
     import torch
 
-    if torch.cuda.is_available():
-        return ["ours", EAGER, GRAPHS], {}
-    return ["ours", EAGER], {GRAPHS: "needs a GPU"}
+    return ["ours", EAGER, *([GRAPHS] if torch.cuda.is_available() else [])]
 
 
-@contextlib.contextmanager
-def tracing(name: str) -> Iterator[None]:
-    """Context manager in which traced calls become CUDA graphs if `name` is `GRAPHS`.
-
-    The switch is as before afterwards.
-    """
-    before = os.environ.pop(SWITCH, None)
-    os.environ[SWITCH] = "1" if name == GRAPHS else "0"
-    try:
-        yield
-    finally:
-        os.environ.pop(SWITCH)
-        if before is not None:
-            os.environ[SWITCH] = before
+def graphs(name: str) -> Any:
+    """Returns a context in which traced calls become CUDA graphs if `name` says so."""
+    return mock.patch.dict(os.environ, {SWITCH: str(int(name == GRAPHS))})
 
 
-def check_graph(name: str, model: Any) -> None:
-    """Raises an error if a side has the name of CUDA graphs, and no call became one.
-
-    Args:
-        name: The name of the side.
-        model: The model that replays traced calls, after some calls.
-    """
-    if name == GRAPHS and model._replayer.reasons:
-        raise RuntimeError("; ".join(model._replayer.reasons))
+def check_graphs(replayer: Any) -> None:
+    """Raises an error if no call became a CUDA graph."""
+    traces = [x.trace[0] for x in replayer._signatures.values() if x.trace]
+    if not any(t.graphs and t.graphs._replays for t in traces):
+        raise RuntimeError("; ".join(replayer.reasons) or "no call became a CUDA graph")
 
 
 def true_float32(backend: str) -> Any:
-    """Context manager in which JAX computes products of float32 in float32.
+    """Returns a context in which products of float32 are computed in float32.
 
-    On a GPU, JAX uses TF32 otherwise, whose error is about 3e-4. torch does not.
+    On a GPU, JAX and TensorFlow use TF32 otherwise, whose error is about 3e-4.
     """
+    framework = importlib.import_module(backend)
     if backend == "jax":
-        import jax
-
-        return jax.default_matmul_precision("highest")
+        return framework.default_matmul_precision("highest")
+    if backend == "tensorflow":
+        framework.config.experimental.enable_tensor_float_32_execution(False)
     return contextlib.nullcontext()

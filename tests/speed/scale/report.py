@@ -49,14 +49,14 @@ def add(found: dict[str, Any], point: Point) -> None:
         found["points"].append(point)
 
 
-def text(found: dict[str, Any]) -> str:
-    """Returns the document as JSON with one line per point."""
-    head = {name: x for name, x in found.items() if name != "points"}
+def text(found: dict[str, Any], points: str = "points") -> str:
+    """Returns the document as JSON with one line per point; `points` is their name."""
+    head = {name: x for name, x in found.items() if name != points}
     lines = ",\n".join(
-        "  " + json.dumps(point, ensure_ascii=False) for point in found["points"]
+        "  " + json.dumps(point, ensure_ascii=False) for point in found[points]
     )
     opened = json.dumps(head, indent=1, ensure_ascii=False)[: -len("\n}")]
-    return f'{opened},\n "points": [\n{lines}\n ]\n}}\n'
+    return f'{opened},\n "{points}": [\n{lines}\n ]\n}}\n'
 
 
 def line(point: Point) -> str:
