@@ -18,14 +18,14 @@ def test_the_tests_of_values_run_and_are_noted(tmp_path):
         "def test_right(): pass\ndef test_wrong(): assert 1 == 2\n"
         "def test_without(): __import__('pytest').skip('no such thing')\n"
     )
-    given = ["--backend", "torch", "--quick", "--json", file]
-    for found in ("passed", "failed"):  # what passed is not repeated
+    options = ["--backend", "torch", "--quick", "--json", file]
+    for outcome in ("passed", "failed"):  # what passed is not repeated
         done = subprocess.run(
-            [sys.executable, script, *given, test],
+            [sys.executable, script, *options, test],
             env=in_checkout(),
             capture_output=True,
         )
-        assert done.returncode == 1, found
+        assert done.returncode == 1, outcome
     results = json.loads(file.read_text("utf-8"))["torch"]
     names = {kind: str(results[kind]) for kind in ("passed", "failed", "skipped")}
     assert "test_right" in names["passed"]

@@ -148,8 +148,8 @@ def test_each_row_has_a_key_of_its_own():
 
 def run(tmp_path, *options):
     path = tmp_path / "gpu.json"
-    given = ["gpu", "--backend", BACKEND, "--quick", "--json", str(path), *options]
-    status = command_line.main(given)
+    words = ["gpu", "--backend", BACKEND, "--quick", "--json", str(path), *options]
+    status = command_line.main(words)
     return status, json.loads(path.read_text("utf-8")) if path.exists() else None
 
 
@@ -188,8 +188,8 @@ def test_a_process_that_cannot_start_is_told(tmp_path, monkeypatch, capsys):
 @pytest.mark.slow
 @pytest.mark.backends("all")
 def test_the_command_measures_each_row_once(tmp_path, capsys):
-    some = {"jax": ["core", "masks", "tiny", "DNC"], "tensorflow": ["Multi", "fit"]}
-    parts = some.get(BACKEND)
+    chosen = {"jax": ["core", "masks", "tiny", "DNC"], "tensorflow": ["Multi"]}
+    parts = chosen.get(BACKEND)
     options = ["--rows", *parts] if parts else []
     status, document = run(tmp_path, *options)
     told = capsys.readouterr().out
