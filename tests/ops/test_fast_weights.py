@@ -323,7 +323,7 @@ def test_weights_refuse_write_strengths_of_channels(call, width):
     if call is fast_weights.last_keys:
         del arguments["query"]
     arguments["write"] = np.ones((B, V, H, width), "float32")
-    message = r"`write` must have shape \(2, 7, 3\), to .*=\(2, 7, 3, %d\)" % width
+    message = r"`write` must have shape \(2, 7, 3\), to fit the other arguments"
     with pytest.raises(ValueError, match=message):
         call(**arguments)
 

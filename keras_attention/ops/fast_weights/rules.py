@@ -342,10 +342,7 @@ def _chunk_size(chunk_size: int | None, length: Any) -> int:
 
 
 def _output(output: Tensor, dtype: Any, normalize: bool) -> Tensor:
-    """Divides an output by its last column, the sum of the weights, and casts it.
-
-    The result is 0 where the sum is 0.
-    """
+    """Divides an output by its last column, a sum, or gives 0 where it is 0; casts."""
     if normalize:
         total = output[..., -1:]
         empty = ops.equal(total, 0)
