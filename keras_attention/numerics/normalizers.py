@@ -194,7 +194,7 @@ def entmax(
         raise ValueError(f"`alpha` must be from 1 to 2. Received: alpha={alpha}")
     z = to_float32(scores) if mask is None else hide(to_float32(scores), mask)
     top = ops.stop_gradient(ops.max(z, axis=axis, keepdims=True))
-    shifted = ops.maximum(z - top, -1e30)  # −∞ would make the gradient of α NaN
+    shifted = ops.maximum(z - top, LOWEST["float32"])  # α gets no gradient from −∞
     a = ops.cast(alpha, z.dtype) - 1
     a = ops.where(a < 1e-6, 1e-6, a)  # the weights differ by less than 1e-6
     z = below_zero(a * shifted, mask, axis)
