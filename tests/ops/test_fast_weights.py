@@ -328,8 +328,10 @@ def test_weights_refuse_write_strengths_of_channels(call, width):
         call(**arguments)
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_weights_of_half_precision_are_float32(dtype):
+    """TensorFlow does not add numbers of two dtypes."""
     key = tensor(inputs(6)["key"], dtype)
     weights = fast_weights.weights(key, key)
     assert keras.backend.standardize_dtype(weights.dtype) == "float32"
