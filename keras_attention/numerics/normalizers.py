@@ -192,10 +192,12 @@ def entmax(
     """
     if isinstance(alpha, (int, float)) and not 1 <= alpha <= 2:
         raise ValueError(f"`alpha` must be from 1 to 2. Received: alpha={alpha}")
-    z = to_float32(scores)
+    z = to_float32(scores) if mask is None else hide(to_float32(scores), mask)
+    top = ops.stop_gradient(ops.max(z, axis=axis, keepdims=True))
+    shifted = ops.maximum(z - top, LOWEST["float32"])  # α gets no gradient from −∞
     a = ops.cast(alpha, z.dtype) - 1
     a = ops.where(a < 1e-6, 1e-6, a)  # the weights differ by less than 1e-6
-    z = below_zero(z * a, mask, axis)
+    z = below_zero(a * shifted, mask, axis)
     fixed_z, fixed_a = ops.stop_gradient(z), ops.stop_gradient(a)
 
     def halve(_: Any, ends: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
@@ -205,7 +207,7 @@ def entmax(
         return ops.where(total >= 1, middle, low), ops.where(total >= 1, high, middle)
 
     # The largest score is 0. If all S scores are, τ + 1 = 1 − S^(1 − α).
-    low = ops.zeros_like(ops.max(fixed_z, axis=axis, keepdims=True))
+    low = ops.zeros_like(top)
     size = ops.cast(ops.shape(z)[axis], z.dtype)
     high = low - ops.expm1(-fixed_a * ops.log(size))
     shift, _ = ops.fori_loop(0, 24, halve, (low, high))

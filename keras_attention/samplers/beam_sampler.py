@@ -84,7 +84,7 @@ class BeamSampler(Sampler):
         self.return_all_beams = bool(return_all_beams)
 
     def search(self, request: Request) -> Any:
-        self._check_cache(request.cache)
+        self._check_cache(request.cache, request.model)
         request = request._replace(static=self._tiled(request.static))
 
         def step(index: Any, state: tuple) -> tuple:
@@ -231,14 +231,15 @@ class BeamSampler(Sampler):
             lambda x: x if x is None else ops.take(x, flat, axis=0), structure
         )
 
-    def _check_cache(self, cache: Structure) -> None:
-        is_valid = isinstance(cache, dict) and "alignment_sum" in cache
-        if self.coverage_penalty and not is_valid:
-            names = sorted(cache) if isinstance(cache, dict) else type(cache).__name__
+    def _check_cache(self, cache: Structure, model: Any) -> None:
+        names = sorted(map(str, cache)) if isinstance(cache, dict) else [type(cache)]
+        if self.coverage_penalty and "alignment_sum" not in names:
             raise ValueError(
                 "`coverage_penalty` needs a cache that is a dict with the entry "
-                '"alignment_sum", (batch, keys). Received: '
-                f"coverage_penalty={self.coverage_penalty}, cache={names}"
+                '"alignment_sum", (batch, keys). It is missing if the attention layer '
+                "returns no weights, or if its weights can be negative. Received: "
+                f"coverage_penalty={self.coverage_penalty}, cache={names}, "
+                f"attention={getattr(model, 'attention', None)!r}"
             )
 
 

@@ -38,6 +38,7 @@ class Request(NamedTuple):
     stop: Any  # the index after the last one
     stop_tokens: tuple[int, ...]
     draws: Tensor | None  # (B, T), uniform in [0, 1)
+    model: Any = None  # an error names its `attention`
 
     @property
     def tensors(self) -> tuple:
@@ -71,7 +72,7 @@ class Sampler(abc.ABC):
             token is given from `index` on.
         stop_token_ids: an integer or several, such as a list, a set, an array or a
             tensor, that end a sequence when they are generated; or None.
-        hidden_states, model: unused; KerasHub's models pass them.
+        hidden_states, model: unused, but for an error; KerasHub's models pass them.
         static: inputs of `next` that are the same at every position, such as the
             projected memory of an encoder: a structure of tensors with the batch as
             their first axis, or None. A beam search tiles it once and never gathers it.
@@ -170,6 +171,7 @@ class Sampler(abc.ABC):
             stop=_stop(max_length, index, prompt),
             stop_tokens=stops,
             draws=draws,
+            model=model,
         )
         return self.search(request)
 

@@ -307,6 +307,51 @@ def test_gradients_of_entmax_by_scores_and_alpha():
     np.testing.assert_allclose(by_alpha, expected, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_masked_scores_have_no_effect_on_entmax(bad):
+    scores, mask = SCORES.copy(), np.broadcast_to(np.arange(7) < 6, SCORES.shape)
+    scores[..., 6] = bad
+    alphas = np.minimum(ALPHAS, 1.9)
+    probe = references.normal(*SCORES.shape, seed=6)
+
+    def weights(z, alpha):
+        masked = ops.convert_to_tensor(mask) if z.shape[-1] == 7 else None
+        return normalizers.entmax(z, masked, -1, alpha)
+
+    def loss(z, alpha):
+        return ops.sum(tensor(probe[..., : z.shape[-1]]) * weights(z, alpha))
+
+    found = to_numpy(weights(tensor(scores), tensor(alphas)))
+    expected = to_numpy(weights(tensor(scores[..., :6]), tensor(alphas)))
+    np.testing.assert_allclose(found[..., :6], expected, atol=1e-6)
+    assert (found[..., 6] == 0).all()
+    by_scores, by_alpha = gradient(loss, scores, alphas)
+    expected = gradient(loss, scores[..., :6], alphas)
+    np.testing.assert_allclose(by_scores[..., :6], expected[0], atol=1e-5)
+    assert (by_scores[..., 6] == 0).all()
+    np.testing.assert_allclose(by_alpha, expected[1], rtol=1e-4, atol=1e-5)
+
+
+def test_entmax_of_infinite_scores():
+    """Scores of −∞ have no weight; others show."""
+    rows = np.array([[1.0, -np.inf, 0.5], [1, np.inf, 0.5], [1, np.nan, 0.5]])
+    with np.errstate(all="ignore"):
+        found = to_numpy(normalizers.entmax(tensor(rows), alpha=1.3))
+    expected = references.entmax(rows[:1, [0, 2]], None, 1.3)
+    np.testing.assert_allclose(found[:1, [0, 2]], expected, atol=1e-6)
+    assert found[0, 1] == 0
+    assert np.isnan(found[1:]).all()
+
+
+def test_entmax_of_numbers_as_alpha():
+    weights = normalizers.entmax(tensor(SCORES), alpha=1)
+    expected = references.NORMALIZERS["softmax"](SCORES)
+    np.testing.assert_allclose(to_numpy(weights), expected, atol=4e-6)
+    for alpha in (0.9, 2.1, 3, float("nan")):
+        with pytest.raises(ValueError, match=f"from 1 to 2. Received: alpha={alpha}"):
+            normalizers.entmax(tensor(SCORES), alpha=alpha)
+
+
 # null_softmax
 
 

@@ -314,6 +314,31 @@ def test_bad_inputs(changes, message):
         fast_weights.delta_rule(**{**inputs(11), **changes})
 
 
+@pytest.mark.parametrize("call", [fast_weights.weights, fast_weights.last_keys])
+@pytest.mark.parametrize("width", [1, V])
+def test_weights_refuse_write_strengths_of_channels(call, width):
+    """The length is V, so that unit vectors have as many channels."""
+    arguments = inputs(V)
+    del arguments["value"]
+    if call is fast_weights.last_keys:
+        del arguments["query"]
+    arguments["write"] = np.ones((B, V, H, width), "float32")
+    message = r"`write` must have shape \(2, 7, 3\), to fit the other arguments"
+    with pytest.raises(ValueError, match=message):
+        call(**arguments)
+
+
+@pytest.mark.backends("all")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_weights_of_half_precision_are_float32(dtype):
+    """TensorFlow does not add numbers of two dtypes."""
+    key = tensor(inputs(6)["key"], dtype)
+    weights = fast_weights.weights(key, key)
+    assert keras.backend.standardize_dtype(weights.dtype) == "float32"
+    expected = np.tril(np.einsum("bthd,bshd->bhts", *[to_numpy(key)] * 2))
+    assert_near(weights, expected)
+
+
 def test_a_decay_of_zero_forgets_all():
     arguments = {n: x for n, x in inputs(11).items() if n not in ("state", "mask")}
     log_decay = np.full((B, 11, H), -0.1, "float32")

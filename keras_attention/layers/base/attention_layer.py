@@ -69,9 +69,11 @@ class AttentionProtocol(abc.ABC):
 
     @property
     def gives_shares(self) -> bool:
-        """Whether weights are not negative and sum to at most 1."""
-        linear = "linear", normalizers.linear
-        return getattr(self, "normalizer", None) not in linear
+        """Whether weights are not negative and sum to at most 1.
+
+        A callable normalizer other than `normalizers.linear` is trusted to do this.
+        """
+        return getattr(self, "normalizer", None) not in ("linear", normalizers.linear)
 
     def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:  # noqa: B027
         """Raises a ValueError if the widths do not fit each other."""
@@ -233,8 +235,7 @@ class AttentionProtocol(abc.ABC):
 
     def weights_shape(self, batch: Any, queries: Any, keys: Any) -> tuple:
         """Returns the shape of the weights, (B, T, S) or (B, H, T, S)."""
-        heads = [self.num_heads] if hasattr(self, "num_heads") else []
-        return (batch, *heads, queries, keys)
+        return (batch, queries, keys)
 
     def initial_cache(
         self, batch: Any, length: int, width: int | None = None

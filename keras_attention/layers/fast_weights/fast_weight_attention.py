@@ -18,7 +18,7 @@ from keras_attention.layers.base.arguments import one_of, policy_of, positive
 from keras_attention.layers.base.attention_layer import AttentionLayer, Prepared
 from keras_attention.layers.base.checked import as_boolean, check_usable
 from keras_attention.layers.base.recording import is_recording, record
-from keras_attention.layers.base.serialization import as_config, export
+from keras_attention.layers.base.serialization import export
 from keras_attention.layers.multi_head.projections import check_fits, projection
 from keras_attention.numerics import masks
 from keras_attention.numerics.precision import to_float32
@@ -65,9 +65,8 @@ class FastWeightAttention(AttentionLayer):
             for one number of each head, e = w; "separate" for two numbers; "channel"
             for an e of each channel of the key and a w of each channel of the value.
         feature_map: φ: "elu" (elu(x) + 1), "relu", "silu", "softplus", "exponential",
-            "sigmoid", "linear" (φ(x) = x), or a registered callable that is not from
-            `keras.activations`. Defaults to "silu", and to "elu" with
-            `normalization="sum"`.
+            "sigmoid", "linear" (φ(x) = x), or a registered callable. Defaults to
+            "silu", and to "elu" with `normalization="sum"`.
         normalization: "rms" scales queries and keys to length 1, and the output of each
             head to a root mean square of 1, times learned scales. "sum" needs features
             that are not negative: linear attention divides the output by the sum of the
@@ -155,8 +154,16 @@ class FastWeightAttention(AttentionLayer):
         self.normalization = one_of("normalization", normalization, ("rms", "sum"))
         default = "silu" if normalization == "rms" else "elu"
         feature_map = default if feature_map is None else feature_map
-        # A file stores a function of `keras.activations` by its name.
-        if not callable(feature_map) or isinstance(as_config(feature_map), str):
+        name = str(getattr(feature_map, "__name__", None))
+        if getattr(keras.activations, name, None) is feature_map:
+            if name not in FEATURES or name == "elu":
+                raise ValueError(
+                    f'`feature_map` must be one of {list(FEATURES)}, where "elu" is '
+                    "elu(x) + 1: a file stores a function of `keras.activations` by "
+                    f"its name. Received: feature_map={feature_map!r}"
+                )
+            feature_map = name
+        if not callable(feature_map):
             one_of("feature_map", feature_map, FEATURES)
             if normalization == "sum" and feature_map not in POSITIVE:
                 raise ValueError(
@@ -416,10 +423,13 @@ class FastWeightAttention(AttentionLayer):
 
     @property
     def gives_shares(self) -> bool:
-        return False
+        return self._sums and self.feature_map in POSITIVE
 
     def output_width(self, query_width: int, value_width: int) -> int:
         return query_width
+
+    def weights_shape(self, batch: Any, queries: Any, keys: Any) -> tuple:
+        return (batch, self.num_heads, queries, keys)
 
     def compute_output_shape(
         self, query_shape: Any, value_shape: Any, key_shape: Any = None

@@ -495,6 +495,9 @@ class Hopfield(AttentionLayer):
             return value_width
         return (self.output_shape or (query_width,))[-1]
 
+    def weights_shape(self, batch: Any, queries: Any, keys: Any) -> tuple:
+        return (batch, self.num_heads, queries, keys)
+
     def _sharpness(self, dtype: str) -> Tensor | None:
         """Returns the factors β √E of the states, (H, 1), or None if all are 1."""
         if self._log_beta is not None:

@@ -356,6 +356,9 @@ class MultiHeadAttention(KerasMethods, AttentionLayer):
     def output_width(self, query_width: int, value_width: int) -> int:
         return (self._output_shape or (query_width,))[-1]
 
+    def weights_shape(self, batch: Any, queries: Any, keys: Any) -> tuple:
+        return (batch, self._num_heads, queries, keys)
+
     @property
     def _counts(self) -> bool:
         """Whether the attention depends on the positions of queries."""

@@ -132,6 +132,7 @@ class Generates:
                 static=static,
                 max_length=end,
                 draws=draws,
+                model=self,
             )
 
         return run

@@ -156,24 +156,26 @@ class Seq2Seq(Translates, GeneratesTargets, ConfiguredModel):
                 "`sampling_probability` needs a decoder with attention. Received: "
                 f"sampling_probability={sampling_probability}, attention=None"
             )
-        extra_ids = 0
         if copy:
-            extra_ids = positive("copy", EXTRA_IDS if copy is True else copy)
-            sizes = source_vocabulary_size, target_vocabulary_size
-            if sizes[0] != sizes[1] or attention is None or sampling_probability:
+            positive("copy", EXTRA_IDS if copy is True else copy)
+            if source_vocabulary_size != target_vocabulary_size:
                 raise ValueError(
                     "`copy` needs one vocabulary for source and target, so that a word "
-                    "has the same id in both; an attention layer; and "
-                    f"`sampling_probability=0`. Received: copy={copy}, "
-                    f"source_vocabulary_size={sizes[0]}, "
-                    f"target_vocabulary_size={sizes[1]}, attention={attention!r}, "
+                    "has the same id in both. Received: "
+                    f"source_vocabulary_size={source_vocabulary_size}, "
+                    f"target_vocabulary_size={target_vocabulary_size}"
+                )
+            if attention is None or sampling_probability:
+                raise ValueError(
+                    "`copy` needs an attention layer and `sampling_probability=0`. "
+                    f"Received: copy={copy}, attention={attention!r}, "
                     f"sampling_probability={sampling_probability}"
                 )
 
         source = keras.Input((None,), dtype="int32", name="source")  # (B, S)
         target = keras.Input((None,), dtype="int32", name="target")  # (B, T)
         parts = _Parts()
-        parts.extra_ids = extra_ids
+        parts.extra_ids = EXTRA_IDS if copy is True else int(copy)
         parts.size = source_vocabulary_size
         parts.source_embedding = word_embedding(
             source_vocabulary_size, embedding_dim, "source_embedding", dtype

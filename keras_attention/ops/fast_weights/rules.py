@@ -200,13 +200,15 @@ def weights(
 
     The arguments are those of :func:`delta_rule`, or of :func:`linear_attention` if
     `erase` is None; `write` must be (B, T, H), and is `erase` or 1 by default. The
-    weights are (B, H, T, T), in the dtype of the query.
+    weights are (B, H, T, T), in float32.
 
     Raises:
-        ValueError: if the shapes do not fit each other.
+        ValueError: if the shapes do not fit each other, or `write` has channels.
     """
+    _check("write", write, tuple(key.shape)[:3])
+    query, key = (to_float32(ops.convert_to_tensor(x)) for x in (query, key))
     t = masks.positions(ops.shape(key)[1])
-    unit = ops.cast(ops.equal(t[:, None, None], t), "float32")  # (T, 1, T)
+    unit = ops.cast(ops.equal(t[:, None, None], t), key.dtype)  # (T, 1, T)
     value = unit + ops.zeros_like(key[..., :1])  # (B, T, H, T)
     arguments = query, key, value, erase, write, log_decay, mask, None
     output, _ = _run(arguments, normalize=normalize)
@@ -227,6 +229,7 @@ def last_keys(
     all later steps have decayed it and erased from it. The arguments and errors are
     those of :func:`weights`; the keys (B, S, H, D) are float32.
     """
+    _check("write", write, tuple(key.shape)[:3])
     ones = ops.ones_like(key[..., :1])
     _, k, w, e, g, _ = _inputs((key, key, ones, erase, write, log_decay, mask, None))
     return chunks.last_keys(k, w, e, g, _chunk_size(None, k.shape[1]))
@@ -314,8 +317,8 @@ def _check(name: str, x: Any, *shapes: tuple) -> None:
 
     if x is not None and not any(map(fits, shapes)):
         raise ValueError(
-            f"`{name}` must have shape {' or '.join(map(str, shapes))}, to fit `key` "
-            f"and `value`. Received: {name}.shape={tuple(x.shape)}"
+            f"`{name}` must have shape {' or '.join(map(str, shapes))}, to fit the "
+            f"other arguments. Received: {name}.shape={tuple(x.shape)}"
         )
 
 
@@ -339,10 +342,7 @@ def _chunk_size(chunk_size: int | None, length: Any) -> int:
 
 
 def _output(output: Tensor, dtype: Any, normalize: bool) -> Tensor:
-    """Divides an output by its last column, the sum of the weights, and casts it.
-
-    The result is 0 where the sum is 0.
-    """
+    """Divides an output by its last column, a sum, or gives 0 where it is 0; casts."""
     if normalize:
         total = output[..., -1:]
         empty = ops.equal(total, 0)

@@ -161,12 +161,49 @@ def test_beams_carry_their_memories():
     np.testing.assert_array_equal(beams[1, :length], alone[0, :length])
 
 
+@pytest.mark.parametrize(
+    "name", ["relu", "silu", "softplus", "exponential", "sigmoid", "linear"]
+)
+def test_a_function_of_keras_is_its_name(name):
+    feature_map = getattr(keras.activations, name)
+    layer = layers.FastWeightAttention(2, 3, feature_map=feature_map)
+    assert layer.get_config()["feature_map"] == name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"rule": "linear"}, True),
+        ({"rule": "linear", "feature_map": keras.activations.relu}, True),
+        ({"rule": "linear", "feature_map": ops.tanh}, False),
+        ({"rule": "linear", "normalization": "rms", "feature_map": "relu"}, False),
+        ({"normalization": "sum"}, False),
+        ({}, False),
+    ],
+)
+def test_only_sums_of_positive_features_give_shares(arguments, expected):
+    layer, (x, mask) = layers.FastWeightAttention(3, 2, **arguments), sequence()
+    assert layer.gives_shares is expected
+    if expected:
+        options = {"value_mask": mask, "return_attention_scores": True}
+        weights = to_numpy(layer(x, x, **options)[1])
+        assert weights.min() >= 0
+        total = weights.sum(-1)
+        np.testing.assert_allclose(total[total != 0], 1, rtol=1e-5)
+        assert total.any()
+
+
 BAD = [
     ({"rule": "hebb"}, "`rule` must be one of"),
     ({"decay": "step"}, "`decay` must be one of"),
     ({"strengths": "none"}, "`strengths` must be one of"),
     ({"feature_map": "cosine"}, "`feature_map` must be one of"),
-    ({"feature_map": keras.activations.elu}, "must be one of .*function elu"),
+    ({"feature_map": keras.activations.elu}, '"elu" is elu.x. . 1: a file .*tion elu'),
+    ({"feature_map": keras.activations.gelu}, "a file stores a function .*tion gelu"),
+    (
+        {"feature_map": keras.activations.silu, "normalization": "sum"},
+        "divides by sums of features",
+    ),
     ({"feature_map": "silu", "normalization": "sum"}, "divides by sums of features"),
     ({"rule": "linear", "strengths": "channel"}, '`strengths` must be "shared"'),
     ({"kernel_size": 0}, "`kernel_size` must be at least 1"),

@@ -158,7 +158,7 @@ def test_what_is_refused():
         return lambda: Seq2Seq(V, target, 4, 6, **{"copy": True, **arguments})
 
     refused(model(target=9), "`copy` needs one vocabulary", "target_vocabulary_size=9")
-    refused(model(attention=None), "an attention layer", "attention=None")
+    refused(model(attention=None), "`copy` needs an attention layer", "attention=None")
     refused(model(sampling_probability=0.5), "`sampling_probability=0`", "=0.5")
     refused(model(copy=-1), "`copy` must be at least 1", "-1")
     refused(model(attention=Unreadable()), "attention layer that returns its weights")
@@ -176,9 +176,14 @@ def test_what_is_refused():
 
 
 def test_negative_weights_cover_nothing():
-    model = Seq2Seq(V, V, 4, 6, attention=FastWeightAttention(1, 4))
     sampler = samplers.BeamSampler(2, coverage_penalty=0.2)
-    refused(
-        lambda: model.generate({"source": SOURCE % V}, T, sampler),
-        "`coverage_penalty` needs a cache",
-    )
+    linear = BahdanauAttention(5, normalizer="linear")
+    for signed in (FastWeightAttention(1, 4), linear):
+        model = Seq2Seq(V, V, 4, 6, attention=signed)
+        refused(
+            lambda model=model: model.generate({"source": SOURCE % V}, T, sampler),
+            "or if its weights can be negative",
+            f"attention=<{type(signed).__name__} name={signed.name}",
+        )
+    model = Seq2Seq(V, V, 4, 6, attention=FastWeightAttention(1, 4, rule="linear"))
+    assert model.generate({"source": SOURCE % V}, T, sampler).shape == (len(SOURCE), T)
