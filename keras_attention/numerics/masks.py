@@ -172,53 +172,6 @@ def check_boolean(name: str, mask: Tensor) -> Tensor:
     return mask
 
 
-def attention_mask(
-    query_shape: Sequence[int | None],
-    key_shape: Sequence[int | None],
-    query_mask: Tensor | None = None,
-    value_mask: Tensor | None = None,
-    key_mask: Tensor | None = None,
-    attention_mask: Tensor | None = None,
-    use_causal_mask: bool = False,
-    sizes: tuple[Any, Any] | None = None,
-) -> Tensor | None:
-    """Checks and merges all mask arguments of an attention layer's call.
-
-    Args:
-        query_shape: (B, T), None where unknown.
-        key_shape: (B, S), None where unknown.
-        query_mask: (B, T); a query marked False attends to no key.
-        value_mask: (B, S); no query attends to a value marked False.
-        key_mask: (B, S); no query attends to a key marked False.
-        attention_mask: (T, S) or (B, T, S), one row per query.
-        use_causal_mask: whether query t may attend only to keys 0 … t.
-        sizes: (T, S) as numbers or tensors, for the causal mask when the static shapes
-            are unknown.
-
-    Returns:
-        Booleans of rank 3 that broadcast to (B, T, S), no larger than needed; None if
-        everything is allowed.
-    """
-    (batch, queries), (_, keys) = query_shape, key_shape
-    query_mask = check("query_mask", query_mask, (batch, queries))
-    value_mask = check("value_mask", value_mask, (batch, keys))
-    key_mask = check("key_mask", key_mask, (batch, keys))
-    if attention_mask is not None and len(attention_mask.shape) == 2:
-        both: Tensor = check("attention_mask", attention_mask, (queries, keys))
-        attention_mask = ops.expand_dims(both, 0)  # (1, T, S)
-    else:
-        shape = (batch, queries, keys)
-        attention_mask = check("attention_mask", attention_mask, shape)
-    sizes = sizes or (queries, keys)
-    return merge(
-        None if query_mask is None else ops.expand_dims(query_mask, 2),  # (B, T, 1)
-        None if value_mask is None else ops.expand_dims(value_mask, 1),  # (B, 1, S)
-        None if key_mask is None else ops.expand_dims(key_mask, 1),  # (B, 1, S)
-        attention_mask,
-        ops.expand_dims(causal(*sizes), 0) if use_causal_mask else None,
-    )
-
-
 def _hint(name: str) -> str:
     """Suggests a probable fix for an error message."""
     if name != "attention_mask":

@@ -2,10 +2,7 @@
 
 import numpy as np
 import pytest
-import references
 from gradients import to_numpy
-from hypothesis import given
-from hypothesis import strategies as st
 from keras import ops
 
 from keras_attention.ops import masks
@@ -55,60 +52,6 @@ def test_merge():
 
 
 B, T, S = 2, 3, 5
-SHAPES = {
-    "query_mask": (B, T),
-    "value_mask": (B, S),
-    "key_mask": (B, S),
-}
-
-
-@references.examples
-@given(data=st.data())
-def test_attention_mask_allows_what_every_mask_allows(data):
-    given_ = {
-        name: data.draw(st.none() | references.booleans(shape), label=name)
-        for name, shape in SHAPES.items()
-    }
-    shape = data.draw(st.sampled_from([(T, S), (B, T, S), (1, T, 1)]))
-    attention_mask = data.draw(st.none() | references.booleans(shape))
-    causal = data.draw(st.booleans())
-    merged = masks.attention_mask(
-        (B, T),
-        (B, S),
-        **given_,
-        attention_mask=attention_mask,
-        use_causal_mask=causal,
-    )
-    expected = np.ones((B, T, S), bool)
-    if given_["query_mask"] is not None:
-        expected &= given_["query_mask"][:, :, None]
-    for name in ("value_mask", "key_mask"):
-        if given_[name] is not None:
-            expected &= given_[name][:, None, :]
-    if attention_mask is not None:
-        expected &= attention_mask
-    if causal:
-        expected &= np.tri(T, S, dtype=bool)
-    if merged is None:
-        assert expected.all()
-        return
-    assert len(merged.shape) == 3
-    merged = np.broadcast_to(as_bool(merged), (B, T, S))
-    np.testing.assert_array_equal(merged, expected)
-
-
-def test_attention_mask_is_no_larger_than_needed():
-    value_mask = np.ones((B, S), bool)
-    merged = masks.attention_mask((B, T), (B, S), value_mask=value_mask)
-    assert tuple(merged.shape) == (B, 1, S)
-    merged = masks.attention_mask((B, None), (B, None), None, value_mask)
-    assert tuple(merged.shape) == (B, 1, S)
-    sizes = (ops.convert_to_tensor(T), ops.convert_to_tensor(S))
-    sizes = tuple(int(n) for n in sizes)
-    merged = masks.attention_mask(
-        (B, None), (B, None), use_causal_mask=True, sizes=sizes
-    )
-    np.testing.assert_array_equal(as_bool(merged)[0], np.tri(T, S, dtype=bool))
 
 
 def test_check_takes_lists_arrays_and_ones_that_repeat():
@@ -144,15 +87,11 @@ def test_check_takes_lists_arrays_and_ones_that_repeat():
 )
 def test_masks_that_do_not_fit(mask, message):
     with pytest.raises(ValueError, match=message):
-        masks.attention_mask((B, T), (B, S), value_mask=mask)
+        masks.check("value_mask", mask, (B, S))
 
 
 def test_attention_mask_of_another_shape():
     with pytest.raises(ValueError, match=r"`attention_mask` must have rank 3"):
-        masks.attention_mask((B, T), (B, S), attention_mask=np.ones(S, bool))
-    with pytest.raises(ValueError, match=r"`attention_mask` must have shape \(3, 5\)"):
-        masks.attention_mask((B, T), (B, S), attention_mask=np.ones((S, T), bool))
+        masks.check("attention_mask", np.ones(S, bool), (B, T, S))
     with pytest.raises(ValueError, match=r"shape \(\?, 3, 5\).*shape=\(2, 5, 3\)"):
-        masks.attention_mask(
-            (None, T), (None, S), attention_mask=np.ones((B, S, T), bool)
-        )
+        masks.check("attention_mask", np.ones((B, S, T), bool), (None, T, S))
