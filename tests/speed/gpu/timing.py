@@ -1,8 +1,8 @@
 """The calls that are timed, and the times, the memory and the rates of a device.
 
-On torch, a GPU is timed by its events and by the clock of the host. The times by events
-include those in which the GPU waits for Python. Elsewhere, only the clock of the host is
-read, when the result of the last call is complete.
+On torch, a GPU is timed by its events and by the clock of the host. The time by events
+includes that in which the GPU waits for Python. Elsewhere, only the clock of the host
+is read, when the result of the last call is complete.
 """
 
 from __future__ import annotations
