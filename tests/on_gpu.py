@@ -206,8 +206,8 @@ def pytest_runtest_logreport(report):
             crash = getattr(report.longrepr, "reprcrash", None)
             reason = " ".join(str(crash.message if crash else report.longrepr).split())
         if not os.environ.get("PYTEST_XDIST_WORKER"):
-            told = reason.replace(str(ROOT), "…")[:300]
-            tell(test=report.nodeid, outcome=report.outcome, reason=told)
+            line = reason.replace(str(ROOT), "…")[:300]
+            tell(test=report.nodeid, outcome=report.outcome, reason=line)
 
 
 def tell(**event):

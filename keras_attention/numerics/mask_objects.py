@@ -427,12 +427,13 @@ def _integers(name: str, x: Any, form: str) -> Tensor:
     x = x if hasattr(x, "shape") and hasattr(x, "dtype") else np.asarray(x)
     dtype = keras.backend.standardize_dtype(x.dtype)
     rank = form.replace(",)", ")").count(",") + 1
-    fits = "int" in dtype and len(x.shape) == rank
-    if fits and isinstance(x, np.ndarray):  # JAX would cut larger numbers
+    fits, limits = "int" in dtype and len(x.shape) == rank, ""
+    if fits and isinstance(x, np.ndarray) and x.size:  # JAX would cut larger numbers
         fits = np.array_equal(x, x.astype("int32"))
+        limits = f", from {x.min()} to {x.max()}"
     if not fits:
         raise ValueError(
             f"`{name}` must hold integers of 32 bits, of shape {form}. Received: "
-            f"{name}.shape={tuple(x.shape)}, dtype={dtype}"
+            f"{name}.shape={tuple(x.shape)}, dtype={dtype}{limits}"
         )
     return x

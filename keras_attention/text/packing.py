@@ -110,13 +110,15 @@ def _as_texts(sequences: Any, length: int, pad: int) -> list[np.ndarray]:
     if not texts:
         raise ValueError("`sequences` must hold a text. Received: none")
     for n, text in enumerate(texts):
-        is_row = text.ndim == 1 and text.dtype.kind in "iu"
-        is_row = is_row and np.array_equal(text, text.astype("int32"))
+        is_row, limits = text.ndim == 1 and text.dtype.kind in "iu", ""
+        if is_row and len(text):
+            is_row = np.array_equal(text, text.astype("int32"))
+            limits = f", from {text.min()} to {text.max()}"
         if not (is_row and 0 < len(text) <= length):
             raise ValueError(
                 "`sequences` must hold texts of 1 to `length` integers of 32 bits. "
                 f"Received: text {n} with dtype={text.dtype}, shape={text.shape}, "
-                f"length={length}"
+                f"length={length}{limits}"
             )
     return texts
 

@@ -100,9 +100,10 @@ def mask_object():
 
     ids = keras_input("inputs")
     x = keras.layers.Embedding(WORDS, D)(ids)
-    mask = masks.Causal() & masks.Segments(ids) | masks.Prefix(ids[:, 0])
+    segments = masks.Segments(ids // 4)  # many queries and keys in each, and padding
+    mask = masks.Causal() & segments | masks.Prefix(ids[:, 0])
     y = layers.MultiHeadAttention(4, 2)(x, x, attention_mask=mask)
-    y = layers.Attention()(y, y, attention_mask=masks.Window(3) & masks.Segments(ids))
+    y = layers.Attention()(y, y, attention_mask=masks.Window(3) & segments)
     return keras.Model({"inputs": ids}, y)
 
 

@@ -133,7 +133,7 @@ REFUSED = {
     r"`ids` must hold integers of 32 bits, of shape \(batch, q": (
         lambda: masks.Segments([1, 2])
     ),
-    "`ids` must hold integers of 32 bits, .* dtype=int64": (
+    "`ids` must hold integers of 32 bits.*dtype=int64, from 1 to 4294967297": (
         lambda: masks.Segments([[1, 2**32 + 1]])
     ),
     "`key_ids` must hold integers": lambda: masks.Segments(IDS, 1.0 * IDS),

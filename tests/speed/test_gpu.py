@@ -34,6 +34,28 @@ def test_a_mask_hides_as_much_as_its_name_says(name):
     assert mask.ids.max() == (masks.TEXTS if name == "texts" else 1)
 
 
+def test_the_slice_has_the_right_gradients():
+    sizes = {"B": 4, "T": 24, "H": 3, "E": 5}
+    mask = masks.Mask("ALiBi", sizes)
+    x = [np.random.default_rng(n).normal(size=(4, 24, 3, 5)) for n in range(4)]
+    part = masks.exact(mask, *x)
+
+    def loss(*changed):
+        output = masks.exact(mask, *changed, x[3]).results[0]
+        return (output * x[3][part.example, part.queries, part.head]).sum()
+
+    # One number of each tensor: of query 2 of the slice, and of key and value 1
+    step, places = 1e-6, (part.queries[2], 1, 1)
+    for n, (t, gradient) in enumerate(zip(places, part.results[1:])):
+        losses = []
+        for sign in (1, -1):
+            changed = [y.copy() for y in x[:3]]
+            changed[n][part.example, t, part.head, 3] += sign * step
+            losses.append(loss(*changed))
+        slope = gradient[2 if n == 0 else 1, 3]
+        assert (losses[0] - losses[1]) / (2 * step) == pytest.approx(slope, rel=1e-5)
+
+
 def test_a_wrong_side_is_found():
     part = masks.Slice(0, np.array([1]), 0, [np.ones((1, 2))])
     assert part.error([np.ones((3, 2))]) == 0
@@ -89,14 +111,14 @@ FACTS |= {"rates": {"bfloat16": 5e14, "float32": 5e13, "bytes": 4e12}}
 RUNS = {date: {**FACTS, "versions": {"keras": date}} for date in ("2025", "2026")}
 
 
-def stored(key, run="2026", **more):
+def stored(key, run="2026", **facts):
     peer = {"wall_ms": [3, 3, 3], "ratio": {"median": 1.5}, "verdict": harness.FASTER}
     ours = {"wall_ms": [2, 2, 2], "device_ms": [1, 1, 1]}
     sides = {"ours": ours, "SDPA": peer}
     sides = {name: {**x, "memory_bytes": 8} for name, x in sides.items()}
     row = {"key": key, "backend": "torch", "run": run, "sides": sides, "errors": {}}
     row |= {"status": "measured", "flops": 5e11, "floor_ms": 0.5, "amount": None}
-    return {**row, **more}
+    return {**row, **facts}
 
 
 def test_rows_of_other_versions_and_those_that_failed_are_measured_again():
@@ -124,14 +146,19 @@ def test_the_tables_have_what_was_measured():
     core = stored(report.core_key(2048, 128, "causal", "fwd+bwd"))
     key = "masks: T = 2,048, texts, with gradients"
     failed = stored(key, status="failed", reason="no room")
-    document = {"runs": RUNS, "rows": [core, failed]}
+    wrong = stored(report.core_key(4096, 128, "causal", "fwd+bwd"))
+    wrong |= {"sides": {"ours": core["sides"]["ours"]}, "errors": {"SDPA": "differs"}}
+    document = {"runs": RUNS, "rows": [core, failed, wrong]}
     tables = report.tables({"gpu": document})
     (line,) = (x for x in tables["core, fwd+bwd"].split("\n") if "500 (1.50)" in x)
-    assert line.startswith("| torch | 128 | causal | not run | not run | 500 (1.50)")
+    assert line.startswith(
+        "| torch | 128 | causal | not run | not run | 500 (1.50) | 500; SDPA failed |"
+    )
     assert "| T = 2,048, texts, with gradients | not run | failed |" in tables["masks"]
     assert "a GPU, 570" in tables["runs"]
     (ours, peer) = report.series(document)
-    assert (ours["name"], ours["x"], ours["seconds"]) == ("torch, ours", [2048], [1e-3])
+    assert (ours["name"], ours["x"]) == ("torch, ours", [2048, 4096])
+    assert ours["seconds"] == [1e-3, 1e-3]
     assert peer["seconds"] == [3e-3]
     assert "gpu.png" in tables["picture"]
     empty = report.tables({"gpu": {"runs": {}, "rows": []}})
@@ -157,7 +184,7 @@ SLOW_ROW = (
     """
 import time
 from speed.gpu import worker
-worker.measure = lambda row, *more: time.sleep(60) if "window" in row.key else {
+worker.measure = lambda row, *options: time.sleep(60) if "window" in row.key else {
     "status": "failed", "reason": "no side"}
 """
     + command.BOOTSTRAP
@@ -179,9 +206,9 @@ def test_a_row_that_hangs_is_ended_and_the_next_one_runs(tmp_path, monkeypatch, 
 def test_a_process_that_cannot_start_is_told(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(command, "BOOTSTRAP", "raise SystemExit(9)")
     assert run(tmp_path) == (1, None)
-    told = capsys.readouterr().out
-    assert "its process ends with status 9, before any row" in told
-    assert " 0 with errors" in told
+    output = capsys.readouterr().out
+    assert "its process ends with status 9, before any row" in output
+    assert " 0 with errors" in output
 
 
 # Only a whole run shows that each kind of row works on a backend, and is not repeated.
@@ -192,11 +219,11 @@ def test_the_command_measures_each_row_once(tmp_path, capsys):
     parts = chosen.get(BACKEND)
     options = ["--rows", *parts] if parts else []
     status, document = run(tmp_path, *options)
-    told = capsys.readouterr().out
-    assert status == 0, told
+    output = capsys.readouterr().out
+    assert status == 0, output
     count = len(rows.select(parts, True, BACKEND))
     assert len(document["rows"]) == count
-    assert f"{count} rows: 0 not run, 0 with errors" in told
+    assert f"{count} rows: 0 not run, 0 with errors" in output
     for row in document["rows"]:
         assert row["sides"]["ours"]["wall_ms"][1] > 0
     assert str(ROOT) not in json.dumps(document)

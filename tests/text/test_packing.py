@@ -81,7 +81,7 @@ def test_an_array_ends_in_padding_and_a_list_does_not():
             ([[1.5]], 4),
             "of 1 to `length` integers .* Received: text 0 with dtype=float64",
         ),
-        (([[2**32 + 1]], 4), "integers of 32 bits. .* dtype=int64"),
+        (([[3, 2**32 + 1]], 4), "of 32 bits. .* dtype=int64.*, from 3 to 4294967297"),
         (
             (["a dog"], 4),
             "of 1 to `length` integers .* Received: text 0 with dtype=<U5",

@@ -188,12 +188,16 @@ def _even(x: Tensor) -> Tensor:
     return jnp.pad(x, [(0, int(axis == 1)) for axis in range(x.ndim)])
 
 
-def _by_lengths(fused: Callable, window: int | None, *tensors: Tensor) -> Tensor:
-    """Computes attention to the first keys, as many as the mask (B, S) allows.
-
-    `tensors` are the query, the key, the value and the mask.
-    """
-    query, key, value, mask = _vectorized(*tensors)
+def _by_lengths(
+    fused: Callable,
+    window: int | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor,
+) -> Tensor:
+    """Computes attention to the first keys, as many as the mask (B, S) allows."""
+    query, key, value, mask = _vectorized(query, key, value, mask)
     queries, lengths = query.shape[1], jnp.sum(mask, axis=1, dtype="int32")  # (B,)
     # In a window, queries far behind the last key see nothing.
     ends = queries if window is None else jnp.minimum(lengths + window - 1, queries)
@@ -225,12 +229,15 @@ def _vectorized(*tensors: Tensor) -> list[Tensor]:
     return [x + zero.astype(x.dtype) for x in tensors]
 
 
-def _in_chunks(scale: float, window: int | None, *tensors: Tensor) -> Tensor:
-    """Computes causal attention with any mask (B, S), some queries at a time.
-
-    `tensors` are those of `_by_lengths`.
-    """
-    query, key, value, mask = tensors
+def _in_chunks(
+    scale: float,
+    window: int | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor,
+) -> Tensor:
+    """Computes causal attention with any mask (B, S), some queries at a time."""
     batch, queries, heads, width = query.shape
     keys = key.shape[1]
     size = min(max(1, CHUNK // (batch * heads * keys)), queries)

@@ -349,7 +349,8 @@ def _cut(
     v = tf.reshape(
         tf.transpose(value, (0, 2, 1, 3)), (-1, value.shape[1], value.shape[3])
     )
-    bias, mask = (None if x is None else _repeated(x, count) for x in (bias, mask))
+    repeated = partial(_repeated, query, count)
+    bias, mask = (None if x is None else repeated(x) for x in (bias, mask))
     sizes = tf.shape(query)[0], groups, query.shape[2] // groups, count
     return _Tiles(_rows(query, count), k, v, bias, mask, start, sizes)
 
@@ -371,15 +372,15 @@ def _joined(x: Tensor, tiles: _Tiles, query: Tensor) -> Tensor:
     return tf.transpose(x[:, :, : query.shape[1]], (0, 2, 1, 3))
 
 
-def _repeated(x: Tensor, tiles: int) -> Tensor:
+def _repeated(query: Tensor, tiles: int, x: Tensor) -> Tensor:
     """Reshapes a mask or bias (B, H, T, S) to (B, H, N, C, S); N = C = 1 for T = 1."""
-    queries = x.shape[2]
-    if queries == 1:
-        return x[:, :, None]
+    queries, shape = x.shape[2], tf.shape(x)
+    tiles = 1 if queries == 1 else tiles
     size = -(-queries // tiles)
     x = tf.pad(x, [[0, 0], [0, 0], [0, size * tiles - queries], [0, 0]])
-    shape = tf.shape(x)
-    return tf.reshape(x, (shape[0], shape[1], tiles, size, shape[3]))
+    # An error, in XLA as well, if B is neither 1 nor that of the query
+    batch = tf.where(shape[0] == 1, 1, tf.shape(query)[0])
+    return tf.reshape(x, (batch, shape[1], tiles, size, x.shape[3] or shape[3]))
 
 
 def _of_tile(x: Tensor, b: Tensor, h: Tensor, n: Tensor) -> Tensor:
@@ -408,8 +409,9 @@ class _Ranges:
             tf.broadcast_to(x, (batch, count))
             for x in tiles.ranges(mask, *sizes, COLUMNS)
         )
+        repeated = partial(_repeated, query, count)
         self.mask = mask.map(
-            lambda x: _repeated(x if x.shape[3] == 1 else self._padded(x, 3), count)
+            lambda x: repeated(x if x.shape[3] == 1 else self._padded(x, 3))
         )
 
     def _padded(self, x: Tensor, axis: int) -> Tensor:

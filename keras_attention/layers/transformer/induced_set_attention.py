@@ -104,15 +104,18 @@ class InducedSetAttention(Configured, keras.layers.Layer):
         self.inputs_block = self._block("inputs_block", *options, attention)
         config = as_config(attention) or {}
         config = config.get("config", config)  # of a layer
-        is_ordered = any(config.get(name) for name in ORDERED)
-        is_ordered |= config.get("locality", "global") != "global"
-        if is_layer(attention):
-            is_ordered |= not as_attention(attention).separates_texts
-        if is_ordered:
+        wrong = {name: config[name] for name in ORDERED if config.get(name)}
+        if wrong:
             raise ValueError(
-                "`attention` must not depend on the order of queries or keys, such as "
-                "by a position, a window or a state: the elements of a set have none. "
-                f"Received: attention={attention!r}"
+                f"`attention` must have none of {list(ORDERED)}: the elements of a set "
+                f"have no order. Received: attention with {wrong}"
+            )
+        is_local = config.get("locality", "global") != "global"
+        layer = as_attention(attention) if is_layer(attention) else None
+        if layer is not None and (is_local or not layer.separates_texts):
+            raise ValueError(
+                "`attention` must not depend on the order of queries or keys: the "
+                f"elements of a set have none. Received: attention={attention!r}"
             )
         for name in argument_names(Block):  # they are part of the config
             setattr(self, name, getattr(self.points_block, name))

@@ -119,13 +119,24 @@ def test_xla_compiles_the_tiles(by_tiles):
 
 
 @pytest.mark.backends("tensorflow", reason="other backends know the batch in a call")
-@pytest.mark.parametrize("mask", [masks.Segments(IDS), np.ones((B, 1, T, T), bool)])
-def test_a_mask_of_another_batch_is_refused(mask, by_tiles):
+@pytest.mark.parametrize(
+    ("examples", "xla"), [(B, False), (4 * B, False), (4 * B, True)]
+)
+@pytest.mark.parametrize(
+    "make",
+    [masks.Segments, lambda ids: ids[:, None, None] > -1],
+    ids=["object", "array"],
+)
+def test_a_mask_of_another_batch_is_refused(make, examples, xla, by_tiles):
     import tensorflow as tf
 
-    of_any_batch = [tf.TensorSpec((None, T, H, E))]
-    form = tf.function(lambda x: dot_product_attention(x, x, x, mask), of_any_batch)
-    with pytest.raises(tf.errors.InvalidArgumentError):
+    mask = make(np.resize(IDS, (examples, T)))
+    form = tf.function(
+        lambda x: dot_product_attention(x, x, x, mask),
+        [tf.TensorSpec((None, T, H, E))],
+        jit_compile=xla,
+    )
+    with pytest.raises(tf.errors.InvalidArgumentError, match="shape"):
         form(tf.zeros((2 * B, T, H, E)))
 
 

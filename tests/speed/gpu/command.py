@@ -66,26 +66,26 @@ def main(args: argparse.Namespace) -> int:
     error = measure(args, path, run, time.time() + 60 * args.minutes)
     known = report.known(report.load(path), run)
     bad = {key: text for key in keys if (text := report.reasons(known.get(key)))}
-    left = [key for key in keys if key not in known]
-    for key, text in {**dict.fromkeys(left, "not run"), **bad}.items():
+    remaining = [key for key in keys if key not in known]
+    for key, text in {**dict.fromkeys(remaining, "not run"), **bad}.items():
         print(f"{key}: {text}")
-    print(f"{error}{len(keys)} rows: {len(left)} not run, {len(bad)} with errors")
+    print(f"{error}{len(keys)} rows: {len(remaining)} not run, {len(bad)} with errors")
     return int(bool(bad or error))
 
 
 def measure(args: argparse.Namespace, path: pathlib.Path, run: str, stop: float) -> str:
     """Runs as many processes as it takes. Returns why they measure nothing, or ""."""
-    given = {"path": str(path), "backend": args.backend, "parts": args.rows}
-    given |= {"quick": args.quick, "run": run, "limit": ROW_SECONDS}
-    given["limit"] *= SLOW if args.quick else 1
-    given |= {"command": reports.command(), "stop": stop - LAST}
+    arguments = {"path": str(path), "backend": args.backend, "parts": args.rows}
+    arguments |= {"quick": args.quick, "run": run, "limit": ROW_SECONDS}
+    arguments["limit"] *= SLOW if args.quick else 1
+    arguments |= {"command": reports.command(), "stop": stop - LAST}
     settings = {**environment(), "KERAS_BACKEND": args.backend}
     settings["PYTHONPATH"] += os.pathsep + str(reports.ROOT)
     if args.quick:  # takes a third of the time to compile toy programs
         settings.setdefault("XLA_FLAGS", xla_flags.FLAGS)
     count = 0  # rows of this run
     while time.time() < stop - LAST:
-        command = [sys.executable, "-c", BOOTSTRAP, json.dumps(given)]
+        command = [sys.executable, "-c", BOOTSTRAP, json.dumps(arguments)]
         try:
             done = subprocess.run(command, env=settings, timeout=stop - time.time())
         except subprocess.TimeoutExpired:

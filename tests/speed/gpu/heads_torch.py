@@ -62,9 +62,9 @@ def _nested(mask: Mask) -> Form:
         return sdpa(*parts, is_causal=mask.causal).transpose(1, 2).values()
 
     def back(x: Any) -> Any:
-        found = x.new_zeros((*valid.shape, *x.shape[1:]))
-        found[valid] = x.detach()
-        return found
+        padded = x.new_zeros((*valid.shape, *x.shape[1:]))
+        padded[valid] = x.detach()
+        return padded
 
     return Form(attend, (), lambda x: x[valid], back)
 

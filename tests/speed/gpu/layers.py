@@ -91,8 +91,8 @@ def _call(
     variables = getattr(layer, "trainable_variables", [])  # none if it is torch's
     weights = [v.value for v in variables] if variables else [*layer.parameters()]
 
-    def apply(x: Any, *more: Any) -> Any:
-        mask: Any = more[-1] if hides else None
+    def apply(x: Any, *tensors: Any) -> Any:
+        mask: Any = tensors[-1] if hides else None
         if not variables or isinstance(layer, KerasBlock):
             return layer(x, mask=mask)
         if sizes["of"] == "block":
@@ -100,10 +100,10 @@ def _call(
             return layer(x, attention_mask=mask, **options)
         return layer(x, x, value_mask=mask, **options)
 
-    def stateless(x: Any, *more: Any) -> Any:
-        values = more[: len(variables)]
+    def stateless(x: Any, *tensors: Any) -> Any:
+        values = tensors[: len(variables)]
         with keras.StatelessScope(list(zip(variables, values, strict=True))):
-            return apply(x, *more)
+            return apply(x, *tensors)
 
     function = stateless if backend == "jax" else apply
     tensors, extras = [inputs, *weights], [valid] if hides else []

@@ -94,15 +94,16 @@ def reasons(row: Result | None) -> str:
 def cell(row: Result | None, rate: bool = False) -> str:
     """Formats our time and memory, the ratio to each peer, and the floor.
 
-    With `rate`, it is TFLOP/s and the ratio to the fastest peer.
+    With `rate`, it is TFLOP/s and the ratio to the peer. Failed peers are named.
     """
     if row is None or row["status"] != "measured":
         return NOT_RUN if row is None else "failed"
     ours, *peers = row["sides"].items()
     took, needed = milliseconds(ours[1]), ours[1]["memory_bytes"]
+    failed = [f"{name} failed" for name in row["errors"]]
     if rate:
-        least = min((side["ratio"]["median"] for _, side in peers), default=0)
-        return f"{row['flops'] / took / 1e9:.0f}" + (f" ({least:.2f})" if peers else "")
+        ratios = "".join(f" ({side['ratio']['median']:.2f})" for _, side in peers)
+        return "; ".join([f"{row['flops'] / took / 1e9:.0f}{ratios}", *failed])
     parts = [seconds(took / 1e3)]
     if row["amount"]:
         count, what = row["amount"]
@@ -111,8 +112,7 @@ def cell(row: Result | None, rate: bool = False) -> str:
     for name, side in peers:
         noise = " within noise" if side["verdict"] == SAME else ""
         parts.append(f"{name} {side['ratio']['median']:.2f}{noise}")
-    parts += [f"{name} failed" for name in row["errors"]]
-    return "; ".join([*parts, f"floor {seconds(row['floor_ms'] / 1e3)}"])
+    return "; ".join([*parts, *failed, f"floor {seconds(row['floor_ms'] / 1e3)}"])
 
 
 def milliseconds(side: dict[str, Any]) -> float:
@@ -131,7 +131,7 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
     `raw` may have the content of the file as "gpu"; by default, it is that of the page.
     """
     document = raw.get("gpu") or load(RESULTS)
-    found = {(x["backend"], x["key"]): x for x in document["rows"]}
+    every = {(x["backend"], x["key"]): x for x in document["rows"]}
     texts = {}
     for group, count in (("masks", 2), ("layers", 3), ("models", 3)):
         backends = [*NAMES][:count]
@@ -139,7 +139,7 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
             [
                 row.name,
                 *(
-                    cell(found.get((b, row.key))) if row.runs_on(b) else "–"
+                    cell(every.get((b, row.key))) if row.runs_on(b) else "–"
                     for b in backends
                 ),
             ]
@@ -152,7 +152,7 @@ def tables(raw: dict[str, Any]) -> dict[str, str]:
         grid = itertools.product(BOTH, WIDTHS, ("none", "causal"))
         for backend, width, mask in grid:
             keys = [core_key(length, width, mask, mode) for length in LENGTHS]
-            cells = [cell(found.get((backend, key)), True) for key in keys]
+            cells = [cell(every.get((backend, key)), True) for key in keys]
             title = "no mask" if mask == "none" else mask
             lines.append([NAMES[backend], str(width), title, *cells])
         titles = ["", "E", "mask", *(f"T = {length:,}" for length in LENGTHS)]

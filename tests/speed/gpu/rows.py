@@ -122,7 +122,7 @@ def _attention(quick: bool) -> list[Row]:
         sizes = {"B": tokens // length, "T": length, "H": every // width, "E": width}
         rank = 2 if width == 64 else int(length not in (2048, 16384))
         kinds.append((rank, "core", sizes, ("causal", "none")))
-    found = []
+    result = []
     for rank, what, sizes, masks in kinds:
         group, amount = (what, None) if "E" in sizes else ("layers", "tokens")
         if "E" in sizes:
@@ -135,12 +135,12 @@ def _attention(quick: bool) -> list[Row]:
                 row = {**sizes, "mask": mask, "mode": mode}
                 count = (sizes["B"] * sizes["T"], amount) if amount else None
                 name = named(what, mask, mode)
-                found.append(Row(group, name, row, later, amount=count))
-    return found
+                result.append(Row(group, name, row, later, amount=count))
+    return result
 
 
 def _models(quick: bool) -> list[Row]:
-    found = []
+    result = []
     for line in MODELS.strip().split("\n"):
         rank, name, *texts, what = line.split("|")
         sizes: dict[str, Any] = {x[0]: int(x[1:]) for x in texts[quick].split()}
@@ -148,5 +148,5 @@ def _models(quick: bool) -> list[Row]:
         count *= sizes.get("B", 1) * sizes.get("N", 1)
         sizes |= {"model": name, **OPTIONS.get(name, {})}
         dtype = "bfloat16" if name == "CausalLM, fit" else "float32"
-        found.append(Row("models", name, sizes, int(rank), dtype, (count, what)))
-    return found
+        result.append(Row("models", name, sizes, int(rank), dtype, (count, what)))
+    return result

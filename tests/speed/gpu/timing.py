@@ -1,7 +1,7 @@
 """The calls that are timed, and the times, the memory and the rates of a device.
 
-On torch, a GPU is timed by its events and by the clock of the host. The events also
-count the time in which the GPU waits for Python. Elsewhere, only the clock of the host
+On torch, a GPU is timed by its events and by the clock of the host. The time by events
+includes that in which the GPU waits for Python. Elsewhere, only the clock of the host
 is read, when the result of the last call is complete.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 from speed import harness
 from speed.compare import backends
 
-CLOCKS = ("wall_ms", "device_ms")  # the second one for events
+CLOCKS = ("wall_ms", "device_ms")  # of the host; of events
 KERAS, TORCH = "keras.layers", "torch.nn"
 EAGER, GRAPHS = "ours, eager", "ours, CUDA graphs"  # sides of small models on torch
 XLA = ", XLA"  # ends the name of a side that TensorFlow compiles with XLA
@@ -32,7 +32,7 @@ class Side(NamedTuple):
 
     run: Callable[..., Any]  # returns a structure of tensors
     check: Callable[[], float] = lambda: float("nan")  # its error, or NaN for no check
-    memory: int | None = None  # bytes of the call as the compiler tells them
+    memory: int | None = None  # bytes of the call, as JAX' compiler plans them
 
 
 def call_of(
@@ -45,9 +45,17 @@ def call_of(
 ) -> tuple[Callable[..., Any], int | None]:
     """Returns a call of `function(*tensors, *extras)`, compiled as users compile it.
 
-    With a cotangent, that is, the gradient of the output, the call returns a list of
-    the output and the gradients of the tensors; it may get another cotangent. With
-    `xla`, TensorFlow compiles by XLA. The bytes that the compiler tells follow.
+    The second value is the memory of the call in bytes, as JAX' compiler plans it, or
+    None.
+
+    Args:
+        backend: The framework of the tensors.
+        function: A function of tensors.
+        tensors: Its first arguments, which may get gradients.
+        extras: Its other arguments.
+        cotangent: The gradient of the output. With it, the call returns a list of the
+            output and the gradients of `tensors`. The call may get another one.
+        xla: Whether TensorFlow compiles with XLA.
     """
     framework = importlib.import_module(backend)
 
@@ -90,9 +98,9 @@ class Timer:
     """Times calls on the device of a backend; if `quick`, as few as possible."""
 
     def __init__(self, backend: str, quick: bool) -> None:
-        # Seconds of a region of calls, at least, and of its warm-ups
+        # The fewest seconds of a region of calls, and those of its warm-up
         self.least, self.warm_up = (1e-4, 0.0) if quick else (0.02, 0.2)
-        # Pairs of a comparison, at least and at most, and its seconds
+        # The fewest and the most pairs of a comparison, and its seconds
         self.pairs, self.seconds = ((2, 2), 0.0) if quick else ((5, 15), 1.5)
         self._last: Any = None
         self._cuda: Any = None
@@ -171,10 +179,11 @@ class Timer:
 
 
 def rates(backend: str, timer: Timer, size: int) -> dict[str, float]:
-    """Measures products of square matrices, in operations a second, and `bytes`.
+    """Measures what the device computes and moves in a second, with random numbers.
 
-    `bytes` are those that a negation reads and writes in a second. The numbers are
-    random.
+    Returns:
+        The operations of products of square matrices in "bfloat16" and "float32", and
+        the "bytes" that a negation reads and writes.
     """
     from keras import ops
 
@@ -183,14 +192,14 @@ def rates(backend: str, timer: Timer, size: int) -> dict[str, float]:
     calls = {"bytes": (ops.negative, [matrix])}  # JAX would drop a copy
     for dtype in ("bfloat16", "float32"):
         calls[dtype] = ops.matmul, [ops.cast(matrix, dtype)] * 2
-    found = {}
+    rates = {}
     with true_float32(backend):
         for name, (function, tensors) in calls.items():
             call = timer.watched(call_of(backend, function, tensors)[0])
             count = timer.calls(call)
             seconds = min(timer.region(call, count).min() for _ in range(7))
-            found[name] = (8 * size**2 if name == "bytes" else 2 * size**3) / seconds
-    return found
+            rates[name] = (8 * size**2 if name == "bytes" else 2 * size**3) / seconds
+    return rates
 
 
 def layer_sides(backend: str) -> list[str]:

@@ -56,9 +56,9 @@ def main(
         document["runs"][run] = {"command": command, **known}
         report.save(file, document)
     facts_of_run = document["runs"][run]
-    left = report.ahead(document, rows.select(parts, quick, backend), run)
-    print(f"{backend}, {facts_of_run['device']}: {len(left)} rows to measure")
-    for row in left:
+    remaining = report.ahead(document, rows.select(parts, quick, backend), run)
+    print(f"{backend}, {facts_of_run['device']}: {len(remaining)} rows to measure")
+    for row in remaining:
         if time.time() > stop:
             return
         faulthandler.dump_traceback_later(limit, exit=True)
@@ -80,11 +80,11 @@ def facts(backend: str) -> dict[str, Any]:
     """Returns what the figures depend on, besides sizes."""
     files = sorted(pathlib.Path(keras_attention.__file__).parent.rglob("*.py"))
     code = hashlib.sha256(b"".join(path.read_bytes() for path in files))
-    found = {**versions(), "keras_attention": keras_attention.__version__}
-    found["keras_attention, SHA-256 of its code"] = code.hexdigest()[:12]
+    packages = {**versions(), "keras_attention": keras_attention.__version__}
+    packages["keras_attention, SHA-256 of its code"] = code.hexdigest()[:12]
     for package in importlib.metadata.distributions():
         if package.name.startswith(("nvidia-cudnn", "triton", "jax-cuda")):
-            found[package.name] = package.version
+            packages[package.name] = package.version
     device = clocks.device(backend)
     if device != "cpu":
         with contextlib.suppress(OSError, subprocess.SubprocessError):
@@ -95,7 +95,7 @@ def facts(backend: str) -> dict[str, Any]:
         "device": device,
         "processor": reports.processor(),
         "processors": reports.processors(),
-        "versions": found,
+        "versions": packages,
         "seed": harness.SEED,
         "float32": "products of float32 are not computed in TF32",
     }
@@ -112,7 +112,7 @@ def computes() -> bool:
         return False
 
 
-def told(error: Exception) -> str:
+def one_line(error: Exception) -> str:
     """Returns an error as one line without paths of this machine."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
     folders = {str(reports.ROOT), sys.prefix, str(pathlib.Path.home())} - {"/"}
@@ -135,7 +135,7 @@ def measure(row: Any, backend: str, timer: Any, rates: dict[str, float]) -> Any:
             return {"status": "measured", **_measure(row, backend, timer, rates)}
     except Exception as error:
         traceback.print_exc()
-        return {"status": "failed", "reason": told(error)}
+        return {"status": "failed", "reason": one_line(error)}
 
 
 def _measure(row: Any, backend: str, timer: Any, rates: dict[str, float]) -> Any:
@@ -151,7 +151,7 @@ def _measure(row: Any, backend: str, timer: Any, rates: dict[str, float]) -> Any
                 if name == "ours":
                     raise
                 traceback.print_exc()
-                errors[name] = told(error)
+                errors[name] = one_line(error)
         return results
 
     def built(name: str) -> tuple[Any, float]:
@@ -175,13 +175,13 @@ def _measure(row: Any, backend: str, timer: Any, rates: dict[str, float]) -> Any
         n: harness.spread(harness.pair_ratios(x[..., -1])) for n, x in times.items()
     }
     null = ratios["ours"]
-    found = {}
+    measured = {}
     for name, seconds in times.items():
         every = (
             seconds[:, 1] if name != "ours" else np.concatenate([*times.values()])[:, 0]
         )
         quartiles = 1e3 * np.percentile(every, [25, 50, 75], 0).T
-        found[name] = {
+        measured[name] = {
             **{c: [float(f"{x:.5g}") for x in q] for c, q in zip(CLOCKS, quartiles)},
             "calls_a_region": calls(name)[1],
             "memory_bytes": timer.memory(sides[name][0]),
@@ -198,6 +198,6 @@ def _measure(row: Any, backend: str, timer: Any, rates: dict[str, float]) -> Any
         "floor_ms": 1e3 * floor,
         "flops": sum(step.flops for step in steps),
         "amount": row.amount,
-        "sides": found,
+        "sides": measured,
         "errors": errors,
     }
