@@ -1,4 +1,4 @@
-"""A plot of accuracy over pairs, with the size of each memory beside it."""
+"""A plot of wrong answers over pairs, with the size of each memory beside it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from keras_attention.visualization.sheet import COLORS, Figure, new_figure
 
 _SIZE = (9.4, 4.4)  # inches
 _STYLES = ("-", "--", ":")  # of curves with the same color
+_LEAST = 0.01  # per cent of wrong answers; fewer are drawn here
 
 
 def plot_recall(
@@ -17,7 +18,7 @@ def plot_recall(
     state_label: str = "KiB of state",
     title: str | None = None,
 ) -> Figure:
-    """Plots the accuracy of each memory over the pairs, and the size of its state.
+    """Plots the wrong answers of each memory over the pairs, and the size of its state.
 
     Args:
         series: One mapping per memory. "name" is its label, "x" holds the numbers of
@@ -49,10 +50,12 @@ def plot_recall(
             "marker": "o",
             "markersize": 4,
         }
-        left.plot(x, [100 * share for share in y], label=memory["name"], **style)
+        wrong = [max(100 * (1 - share), _LEAST) for share in y]
+        left.plot(x, wrong, label=memory["name"], **style)
         right.plot(x, [number / 1024 for number in size], **style)
-    left.set_ylim(0, 103)
-    left.set_ylabel("right answers, in per cent")
+    left.set_yscale("log")
+    left.yaxis.set_major_formatter(lambda share, _: f"{share:g}")
+    left.set_ylabel("wrong answers, in per cent")
     right.set_yscale("log", base=2)
     right.yaxis.set_major_formatter(lambda size, _: f"{size:g}")
     right.set_ylabel(state_label)
